@@ -1,0 +1,92 @@
+// Package balance chooses between replicas: which one a new conversation is
+// placed on, and when a conversation's home is too busy to go to.
+//
+// It is pure: no I/O, no goroutines, no clock of its own, and nothing of
+// net/http. What it may know comes in as a [Request] and a slice of
+// [Candidate]; time comes in as a value.
+package balance
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmroute/warmroute/replica"
+)
+
+// ErrNoCandidate is returned by a [Picker] that is given no candidates.
+var ErrNoCandidate = errors.New("no candidate replica")
+
+// Unknown is the value of a number that is missing or too old to be believed:
+// missing is not zero.
+const Unknown = -1
+
+// Request is what a picker may know of a request.
+type Request struct {
+	// Session is the hash of the conversation's key, 0 if the request has none.
+	Session uint64
+	// Parent is the hash of the key of the conversation this one was started
+	// from (a sub-agent's main agent), 0 if none.
+	Parent uint64
+	// Model is the pool's name.
+	Model string
+	// PromptTokens is an estimate of the prompt's size, 0 if unknown.
+	PromptTokens int
+	// Home is the index among the candidates of the replica the conversation is
+	// bound to, -1 if it has none or it is not among them.
+	Home int
+	// ParentHome is the same for the parent conversation.
+	ParentHome int
+	// Now is the time of the pick.
+	Now time.Time
+}
+
+// Candidate is one replica as it is seen at the time of a pick.
+type Candidate struct {
+	Replica *replica.Replica
+	// InFlight is the number of requests this process has on the replica. Exact.
+	InFlight int
+	// Others is the number of requests that the engine last reported beyond
+	// this process's own: those of other gateways. 0 if unknown or stale.
+	Others int
+	// Sessions is the number of conversations bound to the replica by this
+	// process that were active lately. Exact.
+	Sessions int
+	// Running and Waiting are the engine's own counts from the last scrape,
+	// Unknown if missing or stale.
+	Running, Waiting int
+	// KVUsage is the share of the KV cache that running requests hold, 0 to 1,
+	// Unknown if missing or stale. Cached blocks of idle conversations count as
+	// free in it (vLLM v1/core/block_pool.py).
+	KVUsage float64
+	// KVTokens is the capacity of the KV cache in tokens, 0 if unknown.
+	KVTokens int
+	// Resident is the number of tokens that the conversations bound to the
+	// replica are believed to hold in its cache, 0 if unknown.
+	Resident int
+	// Age is the time since the last scrape; Stale says that it is too old for
+	// the scraped values to count. Both are zero if there was no scrape.
+	Age   time.Duration
+	Stale bool
+}
+
+// Load is the number of requests on the replica as far as is known: this
+// process's own, and those the engine reported beyond them.
+func (c *Candidate) Load() int { return c.InFlight + c.Others }
+
+// Picker chooses a replica. A pool calls its picker under its own lock, so a
+// Picker need not be safe for concurrent use, must not block, and must not
+// keep the slice or change it. Give each pool a Picker of its own.
+type Picker interface {
+	// Pick returns the index of the chosen candidate. It returns
+	// [ErrNoCandidate] if there are none; any other error, or an index out of
+	// range, makes the router fall back to the least loaded candidate.
+	Pick(req *Request, candidates []Candidate) (int, error)
+}
+
+// Scorer rates replicas; see [Weighted] for the picker that uses it. The rules
+// for a [Picker] hold for a Scorer as well.
+type Scorer interface {
+	// Score writes one score per candidate into scores, which has their length
+	// and is zeroed: higher is better, 0 to 1.
+	Score(req *Request, candidates []Candidate, scores []float64)
+}

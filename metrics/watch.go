@@ -1,0 +1,55 @@
+package metrics
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/url"
+	"time"
+)
+
+// maxDoublings bounds how often Watch doubles its pause: up to eight intervals.
+const maxDoublings = 3
+
+// Watch scrapes the endpoint at base until ctx ends, and calls report after
+// each scrape with what [Scraper.Scrape] returned. It scrapes at once, then
+// pauses for [Config.Interval], give or take a tenth at random so that many
+// watchers do not fall into step. The pause runs from the end of a scrape: an
+// endpoint that is slow is asked less often.
+//
+// From the second scrape in a row that ends with an error the pause doubles, up
+// to eight intervals; a page of which a part was read is not an error here. A
+// scrape cut short by the end of ctx is not reported.
+//
+// Watch calls report from the goroutine it was called on and waits for it to
+// return. An endpoint has a Watch of its own, so none delays another.
+func (s *Scraper) Watch(ctx context.Context, base *url.URL, report func(Page, error)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		page, err := s.Scrape(ctx, base)
+		if ctx.Err() != nil {
+			return
+		}
+		report(page, err)
+		if err != nil {
+			failures++
+		} else {
+			failures = 0
+		}
+		timer.Reset(s.pause(failures))
+	}
+}
+
+// pause is how long to wait after a number of failures in a row.
+func (s *Scraper) pause(failures int) time.Duration {
+	intervals := 1 << min(max(failures-1, 0), maxDoublings)
+	jitter := 0.9 + 0.2*rand.Float64()
+	return time.Duration(min(float64(s.interval)*float64(intervals)*jitter, math.MaxInt64/2))
+}

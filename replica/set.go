@@ -1,0 +1,208 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+var (
+	// ErrDuplicate is returned for an endpoint that is in the set already.
+	ErrDuplicate = errors.New("endpoint is configured already")
+	// ErrUnknown is returned for a name that is not in the set.
+	ErrUnknown = errors.New("no such endpoint or replica")
+)
+
+// Set is the replicas of a router, live: endpoints are added, drained and
+// removed, and ranks appear, while others read. Readers take an immutable
+// snapshot; changes copy it. Safe for concurrent use.
+type Set struct {
+	mu       sync.Mutex // serializes changes; never held over I/O
+	servers  []*server
+	replicas atomic.Pointer[[]*Replica]
+}
+
+// NewSet returns the set of the given endpoints, in their order. It returns a
+// [*ConfigError] for an endpoint that is not usable, and an error that wraps
+// [ErrDuplicate] for two that are the same. An empty set is allowed.
+func NewSet(endpoints ...Endpoint) (*Set, error) {
+	s := new(Set)
+	s.replicas.Store(new([]*Replica))
+	for _, e := range endpoints {
+		if err := s.Add(e); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Replicas returns the current snapshot. Do not modify it.
+func (s *Set) Replicas() []*Replica { return *s.replicas.Load() }
+
+// Endpoints returns the configuration of each endpoint, in order of arrival.
+func (s *Set) Endpoints() []Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Endpoint, len(s.servers))
+	for i, sv := range s.servers {
+		out[i] = sv.endpoint
+	}
+	return out
+}
+
+// Add adds an endpoint with its ranks, or as one replica without a rank while
+// their number is not known. Errors are those of [NewSet].
+func (s *Set) Add(e Endpoint) error {
+	u, err := e.base()
+	if err != nil {
+		return err
+	}
+	e.URL = u.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(name(u)) != nil {
+		return fmt.Errorf("warmroute: URL: %q refused: %w", e.URL, ErrDuplicate)
+	}
+	sv := &server{endpoint: e, url: u, name: name(u)}
+	sv.ranks.Store(int32(e.Ranks))
+	s.servers = append(s.servers, sv)
+	next := slices.Clone(s.Replicas())
+	next = append(next, sv.make(e.Ranks)...)
+	s.replicas.Store(&next)
+	return nil
+}
+
+// make builds the replicas of a server. A single rank is addressed without the
+// header, as a server with one engine refuses every rank but 0.
+func (sv *server) make(ranks int) []*Replica {
+	if ranks <= 1 {
+		return []*Replica{newReplica(sv, NoRank)}
+	}
+	out := make([]*Replica, ranks)
+	for rank := range out {
+		out[rank] = newReplica(sv, rank)
+	}
+	return out
+}
+
+// SetRanks tells the set how many ranks were found behind an endpoint, and
+// reports whether that changed its replicas. Ranks that were there before keep
+// their instance. An endpoint whose ranks were configured is left as it is.
+func (s *Set) SetRanks(endpoint string, ranks int) (bool, error) {
+	if ranks < 1 || ranks > MaxRanks {
+		return false, ranksError(fmt.Sprint(ranks))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv := s.lookup(endpoint)
+	if sv == nil {
+		return false, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
+	}
+	before := int(sv.ranks.Load())
+	if sv.endpoint.Ranks != 0 || before == ranks {
+		return false, nil
+	}
+	sv.ranks.Store(int32(ranks))
+	if before <= 1 && ranks == 1 {
+		return false, nil
+	}
+	fresh := sv.make(ranks)
+	for _, r := range fresh {
+		r.draining.Store(s.drained(sv))
+	}
+	var next []*Replica
+	placed := false
+	for _, r := range s.Replicas() {
+		if r.server != sv {
+			next = append(next, r)
+			continue
+		}
+		if !placed {
+			next = append(next, fresh...)
+			placed = true
+		}
+		if i := slices.IndexFunc(next, func(n *Replica) bool { return n.server == sv && n.rank == r.rank }); i >= 0 {
+			next[i] = r
+		} else {
+			r.removed.Store(true)
+		}
+	}
+	s.replicas.Store(&next)
+	return true, nil
+}
+
+// Remove removes an endpoint with all its ranks. Requests in flight on them go
+// on; the replicas' state becomes Removed.
+func (s *Set) Remove(endpoint string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv := s.lookup(endpoint)
+	if sv == nil {
+		return fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
+	}
+	s.servers = slices.DeleteFunc(s.servers, func(o *server) bool { return o == sv })
+	var next []*Replica
+	for _, r := range s.Replicas() {
+		if r.server == sv {
+			r.removed.Store(true)
+		} else {
+			next = append(next, r)
+		}
+	}
+	s.replicas.Store(&next)
+	return nil
+}
+
+// Drain marks a replica, by its name, or all replicas of an endpoint, by its
+// URL, as Draining: it keeps its conversations and takes no new ones.
+func (s *Set) Drain(name string) error { return s.drain(name, true) }
+
+// Resume ends a drain.
+func (s *Set) Resume(name string) error { return s.drain(name, false) }
+
+func (s *Set) drain(name string, on bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv := s.lookup(name)
+	found := false
+	for _, r := range s.Replicas() {
+		if r.name == name || sv != nil && r.server == sv {
+			r.draining.Store(on)
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("warmroute: replica %q: %w", redacted(name), ErrUnknown)
+	}
+	return nil
+}
+
+// drained reports whether every replica of a server is draining.
+func (s *Set) drained(sv *server) bool {
+	for _, r := range s.Replicas() {
+		if r.server == sv && !r.draining.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// lookup finds an endpoint by any spelling of its URL, or by the name that its
+// replicas have before the @.
+func (s *Set) lookup(endpoint string) *server {
+	if u, err := (Endpoint{URL: endpoint}).base(); err == nil {
+		return s.find(name(u))
+	}
+	return s.find(endpoint)
+}
+
+func (s *Set) find(name string) *server {
+	for _, sv := range s.servers {
+		if sv.name == name {
+			return sv
+		}
+	}
+	return nil
+}
