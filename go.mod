@@ -2,13 +2,12 @@ module github.com/warmroute/warmroute
 
 go 1.26.0
 
-// expfmt reads the engines' metrics pages; singleflight and errgroup bound
-// the scrapes; testify is used by tests only. Nothing else: integrations with
-// dependencies of their own are modules of their own.
+// expfmt reads the engines' metrics pages; testify is used by tests only.
+// Nothing else: integrations with dependencies of their own are modules of
+// their own.
 require (
 	github.com/prometheus/common v0.74.0
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/sync v0.25.0
 )
 
 require (

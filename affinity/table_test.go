@@ -129,7 +129,7 @@ func TestTTL(t *testing.T) {
 				assert.Zero(t, tb.Sweep(time.Now()))
 				require.Equal(t, 1, tb.home("a"))
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			assert.Equal(t, -1, tb.home("a"), "expiry does not wait for a sweep")
 			assert.Equal(t, 1, tb.Len())
 			assert.Equal(t, 1, tb.Sweep(time.Now()))
@@ -161,7 +161,7 @@ func TestTTL(t *testing.T) {
 			tb.end(second)
 			time.Sleep(ttl - 1)
 			assert.Equal(t, 1, tb.home("a"))
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			assert.Equal(t, -1, tb.home("a"))
 		})
 	})

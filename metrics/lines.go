@@ -118,13 +118,15 @@ func (p *lineParser) read(text []byte) (s sample, err error) {
 		return sample{}, shortened(err)
 	}
 	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			p.labels = p.labels[:0]
-			for _, pair := range metric.GetLabel() {
-				p.labels = append(p.labels, label{pair.GetName(), pair.GetValue()})
-			}
-			return sample{labels: p.labels, value: metric.GetUntyped().GetValue()}, nil
+		metrics := family.GetMetric()
+		if len(metrics) == 0 {
+			continue
 		}
+		p.labels = p.labels[:0]
+		for _, pair := range metrics[0].GetLabel() {
+			p.labels = append(p.labels, label{pair.GetName(), pair.GetValue()})
+		}
+		return sample{labels: p.labels, value: metrics[0].GetUntyped().GetValue()}, nil
 	}
 	return sample{}, errors.New("no sample in the line")
 }

@@ -1,0 +1,94 @@
+package warmroute
+
+import (
+	"io"
+
+	"github.com/warmroute/warmroute/metrics"
+)
+
+// WriteMetrics writes the router's counts in the Prometheus text format 0.0.4.
+// The label model is empty for the default pool. Series of a replica that was
+// removed end; those of the pool go on.
+func (r *Router) WriteMetrics(out io.Writer) error {
+	w := metrics.NewWriter(out)
+	pools := r.Stats().Pools
+
+	w.Family("warmroute_requests_total", "Requests routed, by replica and by what routing did with them.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		for _, o := range [...]struct {
+			outcome Outcome
+			n       uint64
+		}{{Sticky, m.Sticky}, {Placed, m.Placed}, {Spilled, m.SpilledIn}, {Pinned, m.Pinned}, {Unkeyed, m.Unkeyed}} {
+			w.Sample(float64(o.n), "model", p.Model, "replica", m.Name, "outcome", string(o.outcome))
+		}
+	})
+	w.Family("warmroute_failed_requests_total", "Requests without a good answer: none at all, a 5xx, a broken stream, an engine's error.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.Failed), "model", p.Model, "replica", m.Name)
+	})
+	w.Family("warmroute_refused_requests_total", "Requests that could be sent nowhere.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.Refused), "model", p.Model) })
+	w.Family("warmroute_picker_errors_total", "Placements in which the picker failed and the least loaded replica was taken.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.PickerErrors), "model", p.Model) })
+
+	w.Family("warmroute_in_flight", "Requests sent to the replica and not finished.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.InFlight), "model", p.Model, "replica", m.Name)
+	})
+	w.Family("warmroute_sessions", "Conversations bound to the replica.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.Sessions), "model", p.Model, "replica", m.Name)
+	})
+	w.Family("warmroute_replica_up", "1 if the replica takes new conversations.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(flag(m.State == "up"), "model", p.Model, "replica", m.Name)
+	})
+	w.Family("warmroute_scrape_stale", "1 if the replica's scraped values are too old to count, or missing.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(flag(m.Stale), "model", p.Model, "replica", m.Name)
+	})
+
+	w.Family("warmroute_prompt_tokens_total", "Prompt tokens of finished requests, by where the engine took them from. Unmeasured ones count as computed.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) {
+		w.Sample(float64(p.Tokens.PromptCached), "model", p.Model, "source", "cached")
+		w.Sample(float64(p.Tokens.PromptComputed), "model", p.Model, "source", "computed")
+	})
+	w.Family("warmroute_completion_tokens_total", "Completion tokens of finished requests.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Tokens.Completion), "model", p.Model) })
+	w.Family("warmroute_unmeasured_requests_total", "Finished requests whose response had no cached token count.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Tokens.UnmeasuredRequests), "model", p.Model) })
+
+	w.Family("warmroute_affinity", "1 if conversations stay at home.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(flag(p.Affinity), "model", p.Model) })
+	w.Family("warmroute_spill_threshold", "Requests in flight on a home above which it is left.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) {
+		w.Sample(float64(p.Spill.Value), "model", p.Model, "source", p.Spill.Source)
+	})
+
+	w.Family("warmroute_first_byte_seconds", "Time from routing a streamed request to the first byte of its answer's body.", metrics.KindHistogram)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Histogram(m.firstByte, "model", p.Model, "replica", m.Name)
+	})
+	return w.Err()
+}
+
+func eachPool(pools []PoolStats, visit func(*PoolStats)) {
+	for i := range pools {
+		visit(&pools[i])
+	}
+}
+
+func eachReplica(pools []PoolStats, visit func(*PoolStats, *ReplicaStats)) {
+	eachPool(pools, func(p *PoolStats) {
+		for i := range p.Replicas {
+			visit(p, &p.Replicas[i])
+		}
+	})
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,166 @@
+package fakevllm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// RoundTrip implements [http.RoundTripper]: it serves the request in memory,
+// whatever its scheme and host, and delivers the answer as it is produced. The
+// end of the request's context or the closing of the response's body ends the
+// run, as a client that disconnects does. What the client does not read is
+// kept; it holds up nobody.
+//
+// The errors are the cause of the context's end, [http.ErrServerClosed] after
+// Close, and one for a request without a URL.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	closeBody := func() {}
+	if req.Body != nil {
+		// The server and the end of the request may both close it.
+		closeBody = sync.OnceFunc(func() { _ = req.Body.Close() })
+	}
+	if err := s.enter(req); err != nil {
+		closeBody()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	in := req.WithContext(ctx)
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	t := &roundTrip{ctx: ctx, cancel: cancel, header: make(http.Header), begun: make(chan struct{})}
+	t.body.news = make(chan struct{}, 1)
+	go func() {
+		defer s.wg.Done()
+		// Whoever waits for a request body that does not come is freed by
+		// closing it.
+		stop := context.AfterFunc(s.ctx, closeBody)
+		defer stop()
+		s.ServeHTTP(t, in)
+		closeBody()
+		t.end()
+	}()
+	select {
+	case <-t.begun:
+		return t.response(req)
+	case <-req.Context().Done(): // Not ctx, which also ends with the handler.
+		closeBody()
+		return nil, context.Cause(req.Context())
+	}
+}
+
+// enter lets a request in, counted in s.wg.
+func (s *Server) enter(req *http.Request) error {
+	if req.URL == nil {
+		return errors.New("fakevllm: request without URL")
+	}
+	if req.Context().Err() != nil {
+		return context.Cause(req.Context())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return http.ErrServerClosed
+	}
+	s.wg.Add(1)
+	return nil
+}
+
+// roundTrip is one request in memory: the handler's http.ResponseWriter, and
+// the body of the response.
+type roundTrip struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	header http.Header // the handler's
+
+	once   sync.Once
+	begun  chan struct{} // closed when status and sent are set
+	status int           // 0 if the handler ended without an answer
+	sent   http.Header
+
+	body buffer
+}
+
+func (t *roundTrip) Header() http.Header { return t.header }
+
+func (t *roundTrip) WriteHeader(status int) {
+	t.once.Do(func() {
+		t.status, t.sent = status, t.header.Clone()
+		close(t.begun)
+	})
+}
+
+func (t *roundTrip) Write(p []byte) (int, error) {
+	t.WriteHeader(http.StatusOK)
+	if t.ctx.Err() != nil {
+		return 0, context.Cause(t.ctx)
+	}
+	t.body.write(p)
+	return len(p), nil
+}
+
+// Flush implements [http.Flusher]. Everything is delivered as it is written.
+func (t *roundTrip) Flush() { t.WriteHeader(http.StatusOK) }
+
+// end ends the body, with an error if the answer was cut short.
+func (t *roundTrip) end() {
+	var cut error
+	if t.ctx.Err() != nil {
+		cut = context.Cause(t.ctx)
+	}
+	t.once.Do(func() { close(t.begun) })
+	t.body.end(cut)
+	t.cancel(nil)
+}
+
+// response returns what the client gets once the handler has begun to answer.
+func (t *roundTrip) response(req *http.Request) (*http.Response, error) {
+	if t.status == 0 {
+		return nil, context.Cause(t.ctx)
+	}
+	resp := &http.Response{
+		Status:     strconv.Itoa(t.status) + " " + http.StatusText(t.status),
+		StatusCode: t.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: t.sent, Body: t, ContentLength: -1, Request: req,
+	}
+	if n, err := strconv.ParseInt(t.sent.Get("Content-Length"), 10, 64); err == nil {
+		resp.ContentLength = n
+	} else {
+		resp.TransferEncoding = []string{"chunked"}
+	}
+	if resp.ContentLength == 0 {
+		resp.Body = http.NoBody
+	}
+	return resp, nil
+}
+
+// Read reads the response's body.
+func (t *roundTrip) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		cut := t.ctx.Err() != nil
+		if n, done, err := t.body.read(p); n > 0 || done {
+			return n, err
+		}
+		if cut {
+			return 0, context.Cause(t.ctx)
+		}
+		select {
+		case <-t.body.news:
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// Close ends the run if it is still under way.
+func (t *roundTrip) Close() error {
+	t.cancel(http.ErrBodyReadAfterClose)
+	t.body.close()
+	return nil
+}

@@ -1,0 +1,130 @@
+package warmroute
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/affinity"
+)
+
+// Outcome is what routing did with a request.
+type Outcome string
+
+// The outcomes. Every request has exactly one.
+const (
+	Sticky  Outcome = "sticky"  // went to its conversation's home
+	Placed  Outcome = "placed"  // new conversation, or its home is gone: placed by load
+	Spilled Outcome = "spilled" // home over the spill threshold: went elsewhere, keeps its home
+	Pinned  Outcome = "pinned"  // the client chose the rank
+	Unkeyed Outcome = "unkeyed" // no session key: placed by load
+)
+
+// Usage is what the engine counted for one request, in tokens.
+type Usage struct {
+	Prompt     int64 // the whole prompt, cached part included
+	Cached     int64 // the part taken from the prefix cache; 0 unless Measured
+	Completion int64
+	// Known says that the response carried a usage, Measured that it carried a
+	// cached count as well. vLLM sends one with --enable-prompt-tokens-details
+	// (always on /v1/responses), and before 0.24.0 not when it is zero.
+	Known, Measured bool
+}
+
+// Result is what became of a request.
+type Result struct {
+	// Err is the failure of the replica: no answer, a 5xx, a stream that broke.
+	// A caller's cancel is not one, and neither is a 4xx.
+	Err error
+	// Usage is what the engine counted. A finished request whose usage is not
+	// Measured counts as unmeasured, and its prompt as computed.
+	Usage Usage
+	// FirstByte is the time from the routing of a streamed request to the first
+	// byte of the response's body, 0 if it is not known.
+	FirstByte time.Duration
+	// NoTokens says that the request was not one for tokens (a list of models,
+	// a health check) or was given up by its caller, so that a missing usage
+	// means nothing.
+	NoTokens bool
+}
+
+// Lease is a routed request: where it goes, and that it counts as in flight
+// there until Done. It is a small value and may be copied; the zero Lease does
+// nothing. Methods are safe for concurrent use.
+type Lease struct {
+	ticket  *ticket
+	use     uint64
+	pool    *pool
+	member  *member
+	session *affinity.Session[*member]
+	rank    string // the rank header's value when it is the client's own
+	outcome Outcome
+}
+
+// ticket makes Done happen once. It is reused, each time with another use, so
+// that a routed request allocates nothing and a late Done of an earlier one has
+// no effect.
+type ticket struct{ use atomic.Uint64 }
+
+var tickets = sync.Pool{New: func() any { return new(ticket) }}
+
+func newLease(p *pool, m *member, s *affinity.Session[*member], outcome Outcome) Lease {
+	t := tickets.Get().(*ticket)
+	return Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: s, outcome: outcome}
+}
+
+// Replica is where the request goes; nil for the zero Lease.
+func (l Lease) Replica() *Replica {
+	if l.member == nil {
+		return nil
+	}
+	return l.member.Replica
+}
+
+// Outcome is what routing did with the request.
+func (l Lease) Outcome() Outcome { return l.outcome }
+
+// Model is the name of the pool that the request was routed in.
+func (l Lease) Model() string {
+	if l.pool == nil {
+		return ""
+	}
+	return l.pool.model
+}
+
+// RankHeader is the value that the request's X-Data-Parallel-Rank header must
+// have. If ok is false the request must have none, whatever the client sent.
+func (l Lease) RankHeader() (value string, ok bool) {
+	if l.rank != "" {
+		return l.rank, true
+	}
+	if l.member == nil || l.member.RankHeaderValues() == nil {
+		return "", false
+	}
+	return l.member.RankHeaderValues()[0], true
+}
+
+// Answered says that the replica's answer has begun, and that it is not an
+// error: from now on a prefix of the conversation is cached there, and the
+// conversation is bound to it. A conversation whose first request is done
+// without that is forgotten.
+func (l Lease) Answered() {
+	if l.session != nil {
+		l.pool.table.Warm(l.session, l.member.home)
+	}
+}
+
+// Done says that the request is finished and what became of it. Only the first
+// call for a lease has an effect.
+func (l Lease) Done(result Result) {
+	if l.ticket == nil || !l.ticket.use.CompareAndSwap(l.use, l.use+1) {
+		return
+	}
+	tickets.Put(l.ticket)
+	l.member.End()
+	now := time.Now()
+	if l.session != nil {
+		l.pool.table.Release(l.session, now)
+	}
+	l.pool.count(l.member, result, now)
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package warmroute_test
+
+const raceEnabled = false

@@ -1,0 +1,190 @@
+package warmroute
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+
+	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/internal/peek"
+)
+
+// requestBody is what is sent as the body of a request: nil if it has none.
+type requestBody struct {
+	io.ReadCloser
+	// getBody replaces the request's own if it is not nil.
+	getBody func() (io.ReadCloser, error)
+}
+
+// inspection looks into one request. Its body is read only when it is asked
+// for a field of it. It is reused, which is why a key function must not keep
+// the request it is given.
+type inspection struct {
+	asked  *affinity.Request
+	req    *http.Request
+	limit  int64
+	fields *peek.Fields // nil if the body was not read
+	head   []byte       // what was read of it
+	whole  bool         // that is all of it
+	err    error        // reading it ended with that
+	asking bool         // String was called
+}
+
+var inspections = sync.Pool{New: func() any {
+	in := new(inspection)
+	in.asked = affinity.NewRequest(nil, in)
+	return in
+}}
+
+func (in *inspection) begin(req *http.Request, limit int64) {
+	in.asked.Header = req.Header
+	in.req, in.limit = req, limit
+}
+
+func (in *inspection) release() {
+	in.asked.Header = nil
+	*in = inspection{asked: in.asked}
+	inspections.Put(in)
+}
+
+// String implements [affinity.Body].
+func (in *inspection) String(path string) string {
+	if !in.asking {
+		in.asking = true
+		if in.readable() {
+			in.fields, in.head, in.whole, in.err = peek.Read(in.req.Body, in.limit, stopAt(path))
+			in.whole = in.whole || int64(len(in.head)) == in.req.ContentLength
+		}
+	}
+	if in.fields == nil {
+		return ""
+	}
+	return in.fields.String(path)
+}
+
+// stopAt ends the reading as soon as the model is known if only that is asked
+// for: the engine's own decoder takes the last of several, but no client sends
+// several.
+func stopAt(path string) func(*peek.Fields) bool {
+	if path != "model" {
+		return nil
+	}
+	return func(f *peek.Fields) bool { return f.String("model") != "" }
+}
+
+// readable reports whether the body may hold JSON as it is.
+func (in *inspection) readable() bool {
+	if in.req.Body == nil || in.req.Body == http.NoBody || in.req.Header.Get("Content-Encoding") != "" {
+		return false
+	}
+	ct := in.req.Header.Get("Content-Type")
+	if ct == "" || ct == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(ct)
+	return err != nil || media == "application/json"
+}
+
+// body returns the request's body with what was read of it put back.
+func (in *inspection) body() requestBody {
+	if in.req.Body == nil || in.req.Body == http.NoBody {
+		return requestBody{}
+	}
+	if in.fields == nil {
+		return requestBody{ReadCloser: in.req.Body}
+	}
+	if in.err != nil { // the transport meets it where it was met here
+		return requestBody{ReadCloser: peek.ReplayError(in.head, in.err, in.req.Body)}
+	}
+	body := requestBody{ReadCloser: peek.Replay(in.head, in.req.Body)}
+	if in.whole && in.req.GetBody == nil {
+		head := in.head
+		body.getBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil }
+	}
+	return body
+}
+
+var errBodyTaken = errors.New("warmroute: request body was given to another attempt")
+
+// outgoingBody is the body of one attempt. As long as nothing has been read of
+// it, it stays open for another: a transport closes the body of a request that
+// it could not send.
+type outgoingBody struct {
+	inner  io.ReadCloser
+	length int64 // Content-Length, 0 or less if not known
+
+	mu      sync.Mutex // never held over a call of inner
+	passed  int64      // bytes read of it
+	started bool       // something was read
+	settled bool       // there is no other attempt
+	closing bool       // Close was called before it was settled
+	closed  bool
+	taken   bool // it belongs to another attempt
+}
+
+func (b *outgoingBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	b.started = true
+	taken := b.taken
+	b.mu.Unlock()
+	if taken {
+		return 0, errBodyTaken
+	}
+	n, err := b.inner.Read(p)
+	b.mu.Lock()
+	b.passed += int64(n)
+	whole := b.length > 0 && b.passed == b.length
+	b.mu.Unlock()
+	if whole && errors.Is(err, http.ErrBodyReadAfterClose) {
+		// http.Transport reads once more after the last byte, to see that there
+		// are no more. In a proxy the engine's answer may be on its way to the
+		// client by then, for which http.Server closes the client's body. Taken
+		// for a failure it would cut that answer off.
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (b *outgoingBody) Close() error {
+	b.mu.Lock()
+	if b.closed || b.taken {
+		b.mu.Unlock()
+		return nil
+	}
+	if !b.started && !b.settled {
+		b.closing = true
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	b.mu.Unlock()
+	return b.inner.Close()
+}
+
+// reusable reports whether another attempt can have the body, and takes it away
+// from this one if so.
+func (b *outgoingBody) reusable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.started || b.closed {
+		return false
+	}
+	b.taken = true
+	return true
+}
+
+// finish says that this was the last attempt, and closes the body if that was
+// asked for meanwhile or is wanted now.
+func (b *outgoingBody) finish(force bool) {
+	b.mu.Lock()
+	b.settled = true
+	now := b.inner != nil && !b.closed && !b.taken && (b.closing || force)
+	b.closed = b.closed || now
+	b.mu.Unlock()
+	if now {
+		_ = b.inner.Close() // the request has an answer or an error already
+	}
+}

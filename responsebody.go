@@ -1,0 +1,184 @@
+package warmroute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmroute/warmroute/internal/usage"
+)
+
+// errEngine is the failure of a response in which the engine itself reported
+// an error after it had begun with a 200.
+var errEngine = errors.New("engine reported an error inside the response")
+
+// wrap makes b the response's body, which ends the lease.
+func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease, start time.Time) {
+	noTokens := req.Method != http.MethodPost || resp.StatusCode >= http.StatusBadRequest ||
+		resp.StatusCode == http.StatusSwitchingProtocols
+	var failure error
+	if resp.StatusCode >= http.StatusInternalServerError {
+		failure = fmt.Errorf("status %d", resp.StatusCode)
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	if resp.Body == http.NoBody {
+		lease.Done(Result{Err: failure, NoTokens: noTokens})
+		return
+	}
+	b.inner, b.lease, b.start, b.ctx = resp.Body, lease, start, req.Context()
+	b.failure, b.noTokens = failure, noTokens
+	if !noTokens && resp.Header.Get("Content-Encoding") == "" {
+		contentType := resp.Header.Get("Content-Type")
+		b.usage.Reset(contentType)
+		b.stream = strings.HasPrefix(contentType, "text/event-stream")
+	}
+	resp.Body = b
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = b.upgraded()
+	}
+	if b.ctx.Done() != nil {
+		// A caller may drop a stream without reading or closing it
+		// (vllm-project/router#215: each such one leaked a count).
+		b.mu.Lock()
+		b.stop = context.AfterFunc(b.ctx, b.abandoned)
+		b.mu.Unlock()
+	}
+}
+
+// responseBody passes a body's bytes through as they come, reads the usage out
+// of them, and ends the lease once.
+type responseBody struct {
+	inner    io.ReadCloser
+	lease    Lease
+	start    time.Time
+	ctx      context.Context
+	failure  error
+	noTokens bool
+	stream   bool
+
+	mu        sync.Mutex // never held over a call of inner
+	done      bool
+	firstByte time.Duration
+	usage     usage.Reader
+	stop      func() bool
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.inner.Read(p)
+	if n > 0 || err != nil {
+		b.passed(p[:n], err)
+	}
+	return n, err
+}
+
+func (b *responseBody) passed(p []byte, err error) {
+	b.mu.Lock()
+	if b.done {
+		b.mu.Unlock()
+		return
+	}
+	if len(p) > 0 {
+		if b.firstByte == 0 && b.stream {
+			b.firstByte = time.Since(b.start)
+		}
+		b.usage.Write(p)
+	}
+	if err == nil {
+		b.mu.Unlock()
+		return
+	}
+	if err != io.EOF && b.failure == nil && b.ctx.Err() == nil {
+		b.failure = err
+	}
+	b.finish(err == io.EOF)
+}
+
+// Close releases before it closes the inner body, which may block.
+func (b *responseBody) Close() error {
+	b.mu.Lock()
+	if b.done {
+		b.mu.Unlock()
+	} else {
+		// Clients stop reading at the end mark, before EOF.
+		b.finish(b.usage.Finished())
+	}
+	return b.inner.Close()
+}
+
+// abandoned is called when the request's context ends before the body does.
+func (b *responseBody) abandoned() {
+	b.mu.Lock()
+	if b.done {
+		b.mu.Unlock()
+		return
+	}
+	b.finish(b.usage.Finished())
+}
+
+// finish ends the lease. It is called with the lock held and not done, and
+// gives the lock back. complete says that the whole response was seen.
+func (b *responseBody) finish(complete bool) {
+	b.done = true
+	u := b.usage.Usage()
+	result := Result{
+		Err: b.failure,
+		Usage: Usage{
+			Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion,
+			Known: u.Known, Measured: u.Measured,
+		},
+		FirstByte: b.firstByte,
+		NoTokens:  b.noTokens || !complete && !u.Known,
+	}
+	if result.Err == nil && b.usage.Failed() {
+		result.Err = errEngine
+	}
+	stop := b.stop
+	b.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	b.lease.Done(result)
+}
+
+// upgraded is the body of a 101, which can do what the inner one can.
+func (b *responseBody) upgraded() io.ReadCloser {
+	rw, ok := b.inner.(io.ReadWriteCloser)
+	if !ok {
+		return b
+	}
+	up := &upgradedBody{responseBody: b, writer: rw}
+	if half, ok := rw.(interface{ CloseWrite() error }); ok {
+		return &halfClosableBody{upgradedBody: up, half: half}
+	}
+	return up
+}
+
+// upgradedBody is the body of a 101: a connection in both directions.
+type upgradedBody struct {
+	*responseBody
+	writer io.Writer
+}
+
+func (b *upgradedBody) Write(p []byte) (int, error) {
+	n, err := b.writer.Write(p)
+	if err != nil {
+		b.passed(nil, err)
+	}
+	return n, err
+}
+
+// halfClosableBody is an upgradedBody whose write side can be closed alone,
+// which httputil.ReverseProxy does where it can (Go 1.26).
+type halfClosableBody struct {
+	*upgradedBody
+	half interface{ CloseWrite() error }
+}
+
+func (b *halfClosableBody) CloseWrite() error { return b.half.CloseWrite() }

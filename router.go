@@ -1,0 +1,298 @@
+package warmroute
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/metrics"
+	"github.com/warmroute/warmroute/replica"
+)
+
+// Request is what routing needs to know of a request.
+type Request struct {
+	// Model names the pool. Empty is the default pool, or the first pool if
+	// there is no default one.
+	Model string
+	// Session is the session key; empty, or longer than affinity.MaxKeyLen,
+	// the request is placed by load.
+	Session string
+	// Parent is the key of the conversation that this one, a sub-agent's, was
+	// started from: its home is preferred when this one is first placed.
+	Parent string
+	// ClientRank is the X-Data-Parallel-Rank header as the client sent it,
+	// empty if it did not.
+	ClientRank string
+	// PromptTokens is an estimate of the prompt's size, 0 if there is none.
+	PromptTokens int
+}
+
+// Router keeps conversations on their replicas. Make one with [New]. All
+// methods are safe for concurrent use.
+type Router struct {
+	cfg      config
+	set      *replica.Set
+	scraper  *metrics.Scraper
+	since    time.Time
+	closed   atomic.Bool
+	done     chan struct{} // closed by Close
+	changed  chan struct{} // tells Run that the endpoints changed
+	runs     sync.WaitGroup
+	baseOnce sync.Once
+	base     *http.Transport
+
+	mu      sync.Mutex // changes to what follows; never held over I/O
+	pools   atomic.Pointer[pools]
+	running bool
+}
+
+// pools is an immutable snapshot.
+type pools struct {
+	byModel map[string]*pool
+	order   []*pool
+	// fallback takes requests whose model is not known: the default pool, or
+	// the first one.
+	fallback *pool
+	// named says that a request's model must be known to route it.
+	named bool
+}
+
+// New returns a router for the given endpoints. It returns a [*ConfigError]
+// for a setting that is refused, and an error that wraps [ErrDuplicate] for two
+// endpoints that are the same. The router routes at once; [Router.Run] adds
+// what the engines say of themselves.
+func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
+	cfg := defaults()
+	for _, o := range opts {
+		if o != nil {
+			o.apply(&cfg)
+		}
+	}
+	if cfg.err == nil {
+		cfg.err = cfg.pool.err
+	}
+	if cfg.err != nil {
+		return nil, cfg.err
+	}
+	if len(endpoints) == 0 {
+		return nil, &ConfigError{Field: "endpoints", Value: "none", Allowed: "at least one endpoint"}
+	}
+	keys := make([]affinity.KeyFunc, 0, len(cfg.sessionHeaders)+1)
+	for _, h := range cfg.sessionHeaders {
+		keys = append(keys, affinity.Header(h))
+	}
+	cfg.key = affinity.First(append(keys, cfg.key)...)
+	set, err := replica.NewSet(endpoints...)
+	if err != nil {
+		return nil, err
+	}
+	scraper, err := metrics.NewScraper(metrics.Config{
+		Client: cfg.scrapeClient, Interval: cfg.scrapeInterval, Timeout: cfg.scrapeInterval,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(),
+		done: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
+	r.pools.Store(&pools{})
+	for _, model := range slices.Sorted(maps.Keys(cfg.pools)) {
+		if _, err := r.poolConfig(model); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.update(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// poolConfig is the configuration of one model's pool.
+func (r *Router) poolConfig(model string) (poolConfig, error) {
+	c := r.cfg.pool
+	for _, o := range r.cfg.pools[model] {
+		if o != nil {
+			o.applyPool(&c)
+		}
+	}
+	return c, c.err
+}
+
+// update brings pools and members in line with the set of replicas.
+func (r *Router) update() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	byModel := map[string][]*replica.Replica{}
+	var models []string
+	for _, m := range r.set.Replicas() {
+		if _, ok := byModel[m.Model()]; !ok {
+			models = append(models, m.Model())
+		}
+		byModel[m.Model()] = append(byModel[m.Model()], m)
+	}
+	old := r.pools.Load()
+	next := &pools{byModel: maps.Clone(old.byModel), order: slices.Clone(old.order)}
+	if next.byModel == nil {
+		next.byModel = map[string]*pool{}
+	}
+	for _, model := range models {
+		if next.byModel[model] == nil {
+			cfg, err := r.poolConfig(model)
+			if err != nil {
+				return err
+			}
+			p := newPool(r, model, cfg)
+			next.byModel[model] = p
+			next.order = append(next.order, p)
+		}
+	}
+	// A pool that has lost its last replica stays, so that its counts do and
+	// its requests are told that no replica is there rather than no model.
+	for _, p := range next.order {
+		if err := p.update(byModel[p.model]); err != nil {
+			return err
+		}
+	}
+	next.fallback = next.byModel[""]
+	if next.fallback == nil && len(next.order) > 0 {
+		next.fallback = next.order[0]
+	}
+	next.named = len(next.order) > 1 || len(next.order) == 1 && next.order[0].model != ""
+	r.pools.Store(next)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// pool finds the pool of a model.
+func (r *Router) pool(model string) (*pool, error) {
+	ps := r.pools.Load()
+	if model == "" {
+		return ps.fallback, nil
+	}
+	if p := ps.byModel[model]; p != nil {
+		return p, nil
+	}
+	if p := ps.byModel[""]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w %q", ErrUnknownModel, model)
+}
+
+// Route chooses a replica for the request and counts it as in flight there
+// until [Lease.Done], which must be called. It may wait for as long as ctx
+// lets it, and then returns the context's cause. Other errors wrap
+// [ErrNoReplica], [ErrUnknownModel], [ErrClientRank] or [ErrClosed].
+func (r *Router) Route(ctx context.Context, req Request) (Lease, error) {
+	return r.route(ctx, &req, nil)
+}
+
+func (r *Router) route(ctx context.Context, req *Request, tried []*replica.Replica) (Lease, error) {
+	if ctx.Err() != nil {
+		return Lease{}, context.Cause(ctx)
+	}
+	if r.closed.Load() {
+		return Lease{}, ErrClosed
+	}
+	p, err := r.pool(req.Model)
+	if err != nil {
+		return Lease{}, err
+	}
+	lease, err := p.route(req, tried, time.Now())
+	if err != nil {
+		p.counts.refused.Add(1)
+		return Lease{}, err
+	}
+	p.counts.routed(lease)
+	return lease, nil
+}
+
+// Replicas returns the replicas in their order. Do not modify the slice.
+func (r *Router) Replicas() []*Replica { return r.set.Replicas() }
+
+// Add adds an endpoint while the router is in use.
+func (r *Router) Add(e Endpoint) error {
+	if err := r.set.Add(e); err != nil {
+		return err
+	}
+	return r.update()
+}
+
+// Remove removes an endpoint, named by its URL, with all its ranks. Requests
+// in flight there go on; its conversations are placed anew by their next
+// request.
+func (r *Router) Remove(endpoint string) error {
+	if err := r.set.Remove(endpoint); err != nil {
+		return err
+	}
+	return r.update()
+}
+
+// Drain stops new conversations from being placed on a replica, named by its
+// Name, or on all replicas of an endpoint, named by its URL. They keep the
+// conversations they have.
+func (r *Router) Drain(name string) error { return r.set.Drain(name) }
+
+// Resume ends a drain.
+func (r *Router) Resume(name string) error { return r.set.Resume(name) }
+
+// SetAffinity switches affinity on or off for one model, live. Off, requests
+// are placed by load, and a conversation's home follows them, so that switching
+// it on again finds each where it was last.
+func (r *Router) SetAffinity(model string, on bool) error {
+	p := r.pools.Load().byModel[model]
+	if p == nil {
+		return fmt.Errorf("%w %q", ErrUnknownModel, model)
+	}
+	p.affinity.Store(on)
+	return nil
+}
+
+// SetSpill changes the spill threshold of one model, live.
+func (r *Router) SetSpill(model string, s Spill) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	p := r.pools.Load().byModel[model]
+	if p == nil {
+		return fmt.Errorf("%w %q", ErrUnknownModel, model)
+	}
+	p.setSpill(func(st *spillState) { st.setting = s })
+	return nil
+}
+
+// setSpill changes what the threshold is derived from, and the threshold.
+func (p *pool) setSpill(change func(*spillState)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := *p.spill.Load()
+	change(&next)
+	next.Threshold = threshold(next.setting, p.maxNumSeqs, next.serverInfo, next.learned)
+	p.spill.Store(&next)
+}
+
+// Close ends Run, refuses further requests with [ErrClosed] and closes the idle
+// connections of the transport that Transport(nil) uses. Requests in flight go
+// on to their end. It returns when Run has ended; calling it again does
+// nothing.
+func (r *Router) Close() error {
+	r.mu.Lock()
+	first := r.closed.CompareAndSwap(false, true)
+	r.mu.Unlock()
+	if first {
+		close(r.done)
+	}
+	r.runs.Wait()
+	r.scraper.CloseIdleConnections()
+	r.defaultBase().CloseIdleConnections()
+	return nil
+}

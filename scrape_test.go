@@ -1,0 +1,340 @@
+package warmroute_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmroute/warmroute"
+)
+
+// metricsClient serves pages by the URL asked for; "" is a 404.
+func metricsClient(page func(url string) string) *http.Client {
+	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		text := page(r.URL.String())
+		status := http.StatusOK
+		if text == "" {
+			status = http.StatusNotFound
+		}
+		return answer(status, io.NopCloser(strings.NewReader(text))), nil
+	})}
+}
+
+// pageSet holds metrics pages by what is asked for, and can be changed.
+type pageSet struct {
+	mu    sync.Mutex
+	pages map[string]string
+}
+
+func newPages(pages map[string]string) *pageSet { return &pageSet{pages: pages} }
+
+func (s *pageSet) get(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pages[name]
+}
+
+func (s *pageSet) set(name, page string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[name] = page
+}
+
+// engine is a rank's state on a simulated metrics page.
+type engine struct{ running, waiting, kv, queries, hits string }
+
+// pageOf is a vLLM page of the given engines; a value left out is missing.
+func pageOf(engines map[int]engine) string {
+	var b strings.Builder
+	for rank, e := range engines {
+		for name, value := range map[string]string{
+			"vllm:num_requests_running": e.running, "vllm:num_requests_waiting": e.waiting,
+			"vllm:kv_cache_usage_perc": e.kv, "vllm:prefix_cache_queries_total": e.queries, "vllm:prefix_cache_hits_total": e.hits,
+		} {
+			if value != "" {
+				fmt.Fprintf(&b, "%s{engine=\"%d\",model_name=\"m\"} %s\n", name, rank, value)
+			}
+		}
+	}
+	return b.String()
+}
+
+func idle(ranks ...int) string {
+	engines := map[int]engine{}
+	for _, r := range ranks {
+		engines[r] = engine{running: "0", waiting: "0", kv: "0"}
+	}
+	return pageOf(engines)
+}
+
+// scraped runs test in a bubble with a running router whose pages are those
+// that the map holds, by "host" for metrics and "host/server_info".
+func scraped(t *testing.T, pages *pageSet, endpoints []warmroute.Endpoint, opts []warmroute.Option, test func(*testing.T, *warmroute.Router)) {
+	synctest.Test(t, func(t *testing.T) {
+		client := metricsClient(func(u string) string {
+			host := strings.TrimPrefix(u, "http://")
+			host, path, _ := strings.Cut(host, "/")
+			if strings.HasPrefix(path, "server_info") {
+				return pages.get(host + "/server_info")
+			}
+			return pages.get(host)
+		})
+		router := newRouter(t, endpoints, append(opts, warmroute.WithScrapeClient(client))...)
+		go func() { assert.NoError(t, router.Run(t.Context())) }()
+		synctest.Wait()
+		test(t, router)
+		assert.NoError(t, router.Close())
+	})
+}
+
+func replicaNames(r *warmroute.Router) []string {
+	var out []string
+	for _, m := range r.Replicas() {
+		out = append(out, m.Name())
+	}
+	return out
+}
+
+func TestRanksAreDiscovered(t *testing.T) {
+	pages := newPages(map[string]string{
+		"a": idle(0, 1, 2, 3),
+		"b": idle(0),
+		"c": idle(2, 3), // hybrid: global labels, ranks 0 and 1 of this front end
+		"d": "",
+	})
+	scraped(t, pages, at("http://a", "http://b", "http://c", "http://d"), nil, func(t *testing.T, r *warmroute.Router) {
+		assert.Equal(t, []string{"a:80@0", "a:80@1", "a:80@2", "a:80@3", "b:80", "c:80@0", "c:80@1", "d:80"}, replicaNames(r))
+
+		pages.set("a", idle(0, 1))
+		time.Sleep(1100 * time.Millisecond)
+		assert.Len(t, r.Replicas(), 8, "a page with fewer engines is not believed at once")
+		time.Sleep(2200 * time.Millisecond)
+		assert.Equal(t, "a:80@0 a:80@1 b:80", strings.Join(replicaNames(r)[:3], " "))
+
+		pages.set("d", idle(0, 1))
+		time.Sleep(10 * time.Second)
+		assert.Contains(t, replicaNames(r), "d:80@1", "an endpoint that failed is asked again")
+	})
+}
+
+func TestConversationsSurviveTheDiscoveryOfMoreRanks(t *testing.T) {
+	pages := newPages(map[string]string{"a": idle(0, 1)})
+	scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+		homes := map[string]string{}
+		for i := range 8 {
+			s := fmt.Sprint(i)
+			homes[s], _ = turn(t, r, s)
+		}
+		pages.set("a", idle(0, 1, 2))
+		time.Sleep(2 * time.Second)
+		require.Len(t, r.Replicas(), 3)
+		for s, home := range homes {
+			name, outcome := turn(t, r, s)
+			assert.Equal(t, warmroute.Sticky, outcome)
+			assert.Equal(t, home, name)
+		}
+	})
+}
+
+func TestAddedAndRemovedEndpointsAreWatched(t *testing.T) {
+	pages := newPages(map[string]string{"a": idle(0), "b": idle(0, 1)})
+	scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b"}))
+		synctest.Wait()
+		assert.Equal(t, []string{"a:80", "b:80@0", "b:80@1"}, replicaNames(r))
+		require.NoError(t, r.Remove("http://b"))
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, []string{"a:80"}, replicaNames(r))
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b"}))
+		synctest.Wait()
+		assert.Len(t, r.Replicas(), 3)
+	})
+}
+
+func TestScrapedValuesInStats(t *testing.T) {
+	pages := newPages(map[string]string{"a": pageOf(map[int]engine{
+		0: {running: "3", waiting: "2", kv: "0.25", queries: "1000", hits: "400"},
+		1: {running: "NaN", kv: "1.5"},
+	})})
+	scraped(t, pages, at("http://a", "http://gone"), nil, func(t *testing.T, r *warmroute.Router) {
+		m := replicaStats(t, r, "a:80@0")
+		assert.Equal(t, 3, *m.Running)
+		assert.Equal(t, 2, *m.Waiting)
+		assert.InDelta(t, 0.25, *m.KVUsage, 1e-9)
+		assert.InDelta(t, 0.4, *m.PrefixHitRate, 1e-9)
+		assert.InDelta(t, 0, *m.ScrapedAgo, 1e-9)
+		assert.False(t, m.Stale)
+		m = replicaStats(t, r, "a:80@1")
+		assert.Nil(t, m.Running, "not a number is missing, and missing is not zero")
+		assert.Nil(t, m.Waiting)
+		assert.InDelta(t, 1, *m.KVUsage, 1e-9, "clamped")
+		assert.Nil(t, m.PrefixHitRate)
+		m = replicaStats(t, r, "gone:80")
+		assert.True(t, m.Stale)
+		assert.Nil(t, m.ScrapedAgo)
+
+		pages.set("a", "")
+		time.Sleep(4900 * time.Millisecond)
+		assert.False(t, replicaStats(t, r, "a:80@0").Stale)
+		time.Sleep(1200 * time.Millisecond)
+		m = replicaStats(t, r, "a:80@0")
+		assert.True(t, m.Stale)
+		assert.Equal(t, 3, *m.Running, "shown with its age")
+		assert.InDelta(t, 6.1, *m.ScrapedAgo, 0.2)
+	})
+}
+
+func TestStaleValuesLoseTheirVote(t *testing.T) {
+	full := pageOf(map[int]engine{0: {running: "0", waiting: "0", kv: "0.99"}})
+	pages := newPages(map[string]string{"a": full, "b": idle(0)})
+	scraped(t, pages, at("http://a", "http://b"), nil, func(t *testing.T, r *warmroute.Router) {
+		for i := range 4 {
+			name, _ := turn(t, r, fmt.Sprint("fresh", i))
+			if i == 0 {
+				assert.Equal(t, "b:80", name)
+			}
+		}
+		before := replicaStats(t, r, "a:80").Sessions
+		pages.set("a", "")
+		pages.set("b", "")
+		time.Sleep(10 * time.Second)
+		for i := range 20 {
+			turn(t, r, fmt.Sprint("stale", i))
+		}
+		assert.InDelta(t, 12, replicaStats(t, r, "a:80").Sessions, 1, "it had %d; all by own counts now", before)
+	})
+}
+
+// Requests of other gateways show in the engine's counts, ours do not count
+// twice, and one that ends while the page is on its way is nobody else's.
+func TestOtherGatewaysCount(t *testing.T) {
+	p := new(seen)
+	pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "5", waiting: "1"}})})
+	opts := []warmroute.Option{warmroute.WithPicker(newSeen(p))}
+	scraped(t, pages, at("http://a"), opts, func(t *testing.T, r *warmroute.Router) {
+		others := func() int {
+			route(t, r, warmroute.Request{}).Done(warmroute.Result{})
+			return p.candidates[0].Others
+		}
+		assert.Zero(t, others(), "one page alone is not believed")
+		time.Sleep(1500 * time.Millisecond)
+		assert.Equal(t, 6, others())
+		var ours []warmroute.Lease
+		for range 4 {
+			ours = append(ours, route(t, r, warmroute.Request{}))
+		}
+		assert.Equal(t, 4, p.candidates[0].InFlight+1)
+		time.Sleep(1500 * time.Millisecond)
+		assert.Equal(t, 2, others(), "four of the six are ours")
+		for _, l := range ours {
+			l.Done(warmroute.Result{})
+		}
+		pages.set("a", idle(0))
+		time.Sleep(1500 * time.Millisecond)
+		assert.Zero(t, others())
+	})
+}
+
+func TestSpillThresholdIsFound(t *testing.T) {
+	waiting := func(running string) string {
+		return pageOf(map[int]engine{0: {running: running, waiting: "2"}})
+	}
+	t.Run("from server_info", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": idle(0), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
+		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "server_info"}, r.Stats().Pools[0].Spill)
+		})
+	})
+	t.Run("learned", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "90", waiting: "0"}})})
+		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 64, Source: "default"}, r.Stats().Pools[0].Spill, "nobody waits: that is not the limit")
+			pages.set("a", waiting("3"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 4, Source: "learned"}, r.Stats().Pools[0].Spill, "three may be all the cache holds")
+			pages.set("a", waiting("48"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill)
+			pages.set("a", waiting("20"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "the most ever seen")
+			require.NoError(t, r.SetSpill("", 3))
+			require.NoError(t, r.SetSpill("", warmroute.Auto))
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "kept while a number was set")
+		})
+	})
+	t.Run("configured comes first", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": waiting("48"), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
+		scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithMaxNumSeqs(100)}, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 25, Source: "max_num_seqs"}, r.Stats().Pools[0].Spill)
+		})
+	})
+}
+
+func TestGarbageMetricsChangeNothing(t *testing.T) {
+	for name, page := range map[string]string{
+		"html":      "<html><body>502 Bad Gateway</body></html>",
+		"json":      `{"error":"x"}`,
+		"no series": "# nothing\n",
+		"bad lines": "vllm:num_requests_running{engine=\"0\" 1\nvllm:num_requests_running{} x\n\x00\xff\n",
+		"panic":     "# TYPE h histogram\nfoo 1\n{\"h\",a=\"b\"} 1\n",
+		"missing":   "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			scraped(t, newPages(map[string]string{"a": page, "b": page}), []warmroute.Endpoint{{URL: "http://a", Ranks: 2}, {URL: "http://b"}}, nil, func(t *testing.T, r *warmroute.Router) {
+				time.Sleep(5 * time.Second)
+				assert.Len(t, r.Replicas(), 3)
+				for i := range 30 {
+					turn(t, r, fmt.Sprint(i))
+				}
+				for _, m := range r.Stats().Pools[0].Replicas {
+					assert.Equal(t, 10, m.Sessions)
+					assert.Nil(t, m.Running)
+				}
+			})
+		})
+	}
+}
+
+func TestScrapeOnce(t *testing.T) {
+	client := metricsClient(func(u string) string {
+		if strings.HasPrefix(u, "http://a/") {
+			return idle(0, 1)
+		}
+		return ""
+	})
+	router := newRouter(t, at("http://a", "http://b"), warmroute.WithScrapeClient(client))
+	err := router.Scrape(t.Context())
+	require.Error(t, err, "b does not answer")
+	assert.ErrorContains(t, err, "http://b")
+	assert.Equal(t, []string{"a:80@0", "a:80@1", "b:80"}, replicaNames(router))
+}
+
+func TestAHangingMetricsPageDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "hangs" {
+				<-r.Context().Done()
+				return nil, errors.New("gave up")
+			}
+			asked.Add(1)
+			return answer(200, io.NopCloser(strings.NewReader(idle(0)))), nil
+		})}
+		router := newRouter(t, at("http://hangs", "http://a"), warmroute.WithScrapeClient(client))
+		go func() { assert.NoError(t, router.Run(t.Context())) }()
+		time.Sleep(10 * time.Second)
+		assert.InDelta(t, 11, asked.Load(), 2)
+		assert.NoError(t, router.Close())
+	})
+}

@@ -1,0 +1,98 @@
+package warmroute
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/metrics"
+	"github.com/warmroute/warmroute/replica"
+)
+
+// scraped is what a member's engine last said of itself.
+type scraped struct {
+	metrics.Snapshot
+	at     time.Time
+	beyond int // requests on the engine beyond ours, on this page
+	others int // the part of beyond that the page before showed as well
+}
+
+// engineOf finds the engine of the i-th of n replicas of an endpoint. Engines
+// are sorted by label, and the rank header is an index into the front end's own
+// engines, so with as many engines as replicas they go by order: with hybrid
+// load balancing the labels are global ranks. Otherwise they go by label.
+func engineOf(engines []metrics.Snapshot, i, n, rank int) (metrics.Snapshot, bool) {
+	if len(engines) == n {
+		return engines[i], true
+	}
+	if rank != replica.NoRank {
+		label := strconv.Itoa(rank)
+		for _, s := range engines {
+			if s.Engine == label {
+				return s, true
+			}
+		}
+	}
+	return metrics.Snapshot{}, false
+}
+
+// observe takes over a snapshot.
+func (m *member) observe(s metrics.Snapshot, at time.Time) {
+	next := &scraped{Snapshot: s, at: at}
+	if s.Running.OK && s.Waiting.OK {
+		next.beyond = max(0, int(s.Running.Value+s.Waiting.Value)-m.InFlight())
+		// A request of ours that ended while the page was on its way is nobody
+		// else's: what is beyond ours counts when two pages in a row show it.
+		if last := m.scraped.Load(); last != nil {
+			next.others = min(next.beyond, last.beyond)
+		}
+	}
+	m.scraped.Store(next)
+}
+
+// candidate is the member as pickers see it.
+func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Candidate {
+	c := balance.Candidate{
+		Replica:  m.Replica,
+		InFlight: m.InFlight(),
+		Sessions: m.home.Active(now),
+		Running:  balance.Unknown,
+		Waiting:  balance.Unknown,
+		KVUsage:  balance.Unknown,
+	}
+	s := m.scraped.Load()
+	if s == nil {
+		return c
+	}
+	c.KVTokens = int(s.KVTokens.Value)
+	c.Age = max(0, now.Sub(s.at))
+	if c.Stale = c.Age > staleAfter; c.Stale {
+		return c
+	}
+	c.Others = s.others
+	if s.Running.OK {
+		c.Running = int(s.Running.Value)
+	}
+	if s.Waiting.OK {
+		c.Waiting = int(s.Waiting.Value)
+	}
+	if s.KVUsage.OK {
+		c.KVUsage = s.KVUsage.Value
+	}
+	return c
+}
+
+// learn keeps the most requests seen running while others waited for capacity:
+// a lower bound of what the engine runs at once.
+func (p *pool) learn(s metrics.Snapshot) {
+	waiting := s.WaitingForCapacity
+	if !waiting.OK {
+		waiting = s.Waiting // vLLM before 0.20
+	}
+	if !waiting.OK || waiting.Value < 1 || !s.Running.OK {
+		return
+	}
+	if n := int(s.Running.Value); n > p.spill.Load().learned {
+		p.setSpill(func(st *spillState) { st.learned = max(st.learned, n) })
+	}
+}

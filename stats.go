@@ -1,0 +1,172 @@
+package warmroute
+
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/metrics"
+	"github.com/warmroute/warmroute/replica"
+)
+
+// Stats is what a router has counted, and what its replicas last said of
+// themselves. A number that is not known is nil (null in JSON), never zero.
+type Stats struct {
+	// Since is when the counting began: when the router was made.
+	Since time.Time   `json:"since"`
+	Pools []PoolStats `json:"pools"`
+}
+
+// PoolStats is the pool of one model.
+type PoolStats struct {
+	// Model is empty for the default pool.
+	Model    string    `json:"model"`
+	Affinity bool      `json:"affinity"`
+	Spill    Threshold `json:"spill"`
+	// InFlight counts requests on removed replicas as well, until they end.
+	InFlight int `json:"in_flight"`
+	// Sessions is the number of conversations bound to a replica.
+	Sessions int `json:"sessions"`
+	// StickyShare is sticky / (sticky + placed + spilled); nil before the first.
+	StickyShare *float64       `json:"sticky_share"`
+	Requests    RequestStats   `json:"requests"`
+	Tokens      TokenStats     `json:"tokens"`
+	Replicas    []ReplicaStats `json:"replicas"`
+}
+
+// RequestStats counts requests by outcome. Failed ones are among them: no
+// answer, a 5xx, a stream that broke, or an error that the engine reported
+// inside its answer. Refused ones are not: there was nowhere to send them.
+type RequestStats struct {
+	Sticky  uint64 `json:"sticky"`
+	Placed  uint64 `json:"placed"`
+	Spilled uint64 `json:"spilled"`
+	Pinned  uint64 `json:"pinned"`
+	Unkeyed uint64 `json:"unkeyed"`
+	Failed  uint64 `json:"failed"`
+	Refused uint64 `json:"refused"`
+	// PickerErrors counts placements in which the pool's picker failed and the
+	// least loaded replica was taken.
+	PickerErrors uint64 `json:"picker_errors"`
+}
+
+// TokenStats counts tokens as the engines' usage says.
+type TokenStats struct {
+	PromptCached   uint64 `json:"prompt_cached"`
+	PromptComputed uint64 `json:"prompt_computed"`
+	Completion     uint64 `json:"completion"`
+	// UnmeasuredRequests finished without a cached count; their prompts, where
+	// the response had a usage at all, count as computed.
+	UnmeasuredRequests uint64 `json:"unmeasured_requests"`
+	// CachedShareLastHour is cached / prompt tokens; nil if there were none.
+	CachedShareLastHour *float64 `json:"cached_share_last_hour"`
+}
+
+// ReplicaStats is one replica, counted since it joined.
+type ReplicaStats struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Rank is nil if the replica is addressed without a rank header.
+	Rank  *int          `json:"rank"`
+	State replica.State `json:"state"`
+	// InFlight and Sessions are the router's own, exact.
+	InFlight  int    `json:"in_flight"`
+	Sessions  int    `json:"sessions"`
+	Sticky    uint64 `json:"sticky"`
+	Placed    uint64 `json:"placed"`
+	SpilledIn uint64 `json:"spilled_in"`
+	Pinned    uint64 `json:"pinned"`
+	Unkeyed   uint64 `json:"unkeyed"`
+	Failed    uint64 `json:"failed"`
+	// Running, Waiting and KVUsage (0 to 1) are the engine's, as scraped.
+	Running *int     `json:"running"`
+	Waiting *int     `json:"waiting"`
+	KVUsage *float64 `json:"kv_usage"`
+	// PrefixHitRate is the share of all prompt tokens since the engine started
+	// that it found in its prefix cache.
+	PrefixHitRate *float64 `json:"prefix_hit_rate"`
+	// ScrapedAgo is the age of the scraped values in seconds. Stale says that
+	// they are too old to count in placements, or were never scraped.
+	ScrapedAgo *float64 `json:"scraped_ago_s"`
+	Stale      bool     `json:"stale"`
+
+	firstByte metrics.HistogramSnapshot
+}
+
+// Stats returns the current counts. Each number is exact; they are read one
+// after another while requests go on.
+func (r *Router) Stats() Stats {
+	now := time.Now()
+	s := Stats{Since: r.since, Pools: []PoolStats{}}
+	for _, p := range r.pools.Load().order {
+		s.Pools = append(s.Pools, p.stats(now))
+	}
+	return s
+}
+
+func (p *pool) stats(now time.Time) PoolStats {
+	c := &p.counts
+	s := PoolStats{
+		Model:    p.model,
+		Affinity: p.affinity.Load(),
+		Spill:    p.spill.Load().Threshold,
+		InFlight: int(c.inFlight.Load()),
+		Requests: RequestStats{
+			Sticky: c.sticky.Load(), Placed: c.placed.Load(), Spilled: c.spilled.Load(),
+			Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
+			Refused: c.refused.Load(), PickerErrors: c.pickerErrors.Load(),
+		},
+		Tokens: TokenStats{
+			PromptCached: c.cached.Load(), PromptComputed: c.computed.Load(),
+			Completion: c.completion.Load(), UnmeasuredRequests: c.unmeasured.Load(),
+			CachedShareLastHour: c.hour.share(now),
+		},
+		Replicas: []ReplicaStats{},
+	}
+	if keyed := s.Requests.Sticky + s.Requests.Placed + s.Requests.Spilled; keyed > 0 {
+		share := float64(s.Requests.Sticky) / float64(keyed)
+		s.StickyShare = &share
+	}
+	for _, m := range *p.members.Load() {
+		rs := m.stats(now, p.router.staleAfter())
+		s.Sessions += rs.Sessions
+		s.Replicas = append(s.Replicas, rs)
+	}
+	return s
+}
+
+func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
+	c := &m.counts
+	s := ReplicaStats{
+		Name: m.Name(), URL: m.URL().String(), State: m.State(now),
+		InFlight: m.InFlight(), Sessions: m.home.Sessions(),
+		Sticky: c.sticky.Load(), Placed: c.placed.Load(), SpilledIn: c.spilledIn.Load(),
+		Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
+		Stale: true, firstByte: c.firstByte.Snapshot(),
+	}
+	if rank := m.Rank(); rank != replica.NoRank {
+		s.Rank = &rank
+	}
+	sc := m.scraped.Load()
+	if sc == nil {
+		return s
+	}
+	ago := max(0, now.Sub(sc.at))
+	seconds := ago.Seconds()
+	s.ScrapedAgo, s.Stale = &seconds, ago > staleAfter
+	s.Running, s.Waiting = whole(sc.Running), whole(sc.Waiting)
+	if sc.KVUsage.OK {
+		s.KVUsage = &sc.KVUsage.Value
+	}
+	if q, h := sc.PrefixQueries, sc.PrefixHits; q.OK && h.OK && q.Value > 0 {
+		rate := min(1, h.Value/q.Value)
+		s.PrefixHitRate = &rate
+	}
+	return s
+}
+
+func whole(n metrics.Number) *int {
+	if !n.OK {
+		return nil
+	}
+	v := int(n.Value)
+	return &v
+}
