@@ -122,7 +122,7 @@ func (l Lease) Done(result Result) {
 	}
 	tickets.Put(l.ticket)
 	l.member.End()
-	now := time.Now()
+	now := l.pool.router.clock.Now()
 	if l.session != nil {
 		l.pool.table.Release(l.session, now)
 	}

@@ -66,10 +66,9 @@ func newPool(r *Router, model string, cfg poolConfig) *pool {
 }
 
 // update makes the pool's members those of the given replicas. Who stays keeps
-// its member; who is gone loses its conversations at once.
+// its member; who is gone loses its conversations at once. Updates come one at
+// a time, with the router's lock held; routing goes on meanwhile.
 func (p *pool) update(replicas []*replica.Replica) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	old := *p.members.Load()
 	next := make([]*member, 0, len(replicas))
 	for _, r := range replicas {
@@ -174,6 +173,7 @@ type pick struct {
 // place picks a replica and counts the request there in one step, so that a
 // burst cannot pile onto one replica. It owns the acquired session.
 func (p *pool) place(req *Request, s *affinity.Session[*member], w pick, now time.Time) (lease Lease, err error) {
+	now = time.Now() // exact: the age of scraped values hangs on it
 	var failure error
 	defer func() {
 		// Also when a picker panics: the conversation must not stay in use.

@@ -40,6 +40,7 @@ type Router struct {
 	set      *replica.Set
 	scraper  *metrics.Scraper
 	since    time.Time
+	clock    *affinity.Clock
 	closed   atomic.Bool
 	done     chan struct{} // closed by Close
 	changed  chan struct{} // tells Run that the endpoints changed
@@ -99,7 +100,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		cfg: cfg, set: set, scraper: scraper, since: time.Now(),
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(),
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	r.pools.Store(&pools{})
@@ -207,7 +208,7 @@ func (r *Router) route(ctx context.Context, req *Request, tried []*replica.Repli
 	if err != nil {
 		return Lease{}, err
 	}
-	lease, err := p.route(req, tried, time.Now())
+	lease, err := p.route(req, tried, r.clock.Now())
 	if err != nil {
 		p.counts.refused.Add(1)
 		return Lease{}, err

@@ -46,9 +46,10 @@ func (r *Router) Run(ctx context.Context) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var watches sync.WaitGroup
+	var watches sync.WaitGroup // and the clock
 	defer watches.Wait()
 	defer cancel()
+	watches.Go(func() { r.clock.Run(ctx) })
 
 	watching := map[string]context.CancelFunc{}
 	sweep := time.NewTicker(sweepInterval)

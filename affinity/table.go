@@ -2,7 +2,6 @@ package affinity
 
 import (
 	"hash/maphash"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,7 @@ const (
 	DefaultMaxSessions = 1 << 20
 )
 
-const shardCount = 64 // a power of two
+const shardCount = 256 // a power of two
 
 // Config bounds a [Table]. The zero value takes the defaults.
 type Config struct {
@@ -28,49 +27,67 @@ type Config struct {
 }
 
 // Table remembers which home each conversation is bound to. A home is
-// whatever H stands for, registered with [Table.NewHome]. It is sharded by one
-// seeded hash of the key; keys whose hashes collide stay apart. All methods
-// are safe for concurrent use; none blocks on more than one shard's lock. The
-// table has no goroutine: expiry is exact on [Table.Acquire], and
-// [Table.Sweep] gives the memory back.
+// whatever H stands for, registered with [Table.NewHome].
+//
+// It is sharded by one seeded hash of the key; keys whose hashes collide stay
+// apart. A hit takes a shard's lock for reading and writes to nothing but the
+// conversation itself. Expiry is exact for whoever asks, and [Table.Sweep]
+// gives the memory back; the table has no goroutine and no clock of its own.
+//
+// All methods are safe for concurrent use; none holds more than one shard's
+// lock at a time.
 type Table[H any] struct {
 	seed   maphash.Seed
 	base   time.Time
 	ttl    int64
+	tick   int64 // of the wheels
 	max    int64
 	n      atomic.Int64
 	shards [shardCount]shard[H]
+	// oldest is, for each shard, since when the conversation that is to go
+	// first has been idle: a lower bound, since it may have been used again.
+	oldest [shardCount]atomic.Int64
+	// rehash is Hash, but for a test of colliding keys.
+	rehash func(string) uint64
 }
 
-// shard holds its idle conversations in the order in which they became idle.
-// The TTL is the same for all, so that order is also the order of expiry and
-// of eviction, and neither ever searches.
 type shard[H any] struct {
-	mu     sync.Mutex
+	mu     sync.RWMutex
 	byHash map[uint64]*Session[H]
-	peak   int // largest len(byHash) since byHash was made
-	oldest *Session[H]
-	newest *Session[H]
-	// since is the idle time of oldest, for a look without the lock.
-	since atomic.Int64
-	_     [64]byte // keeps two shards' locks off one cache line
+	// collided holds what has its hash in common with a key of byHash.
+	collided map[string]*Session[H]
+	wheel    *wheel[H] // nil until something is filed
+	peak     int       // largest size of byHash since it was made
+	index    int
+	_        [64]byte // keeps the next shard's lock off this one's cache line
 }
 
-const never = math.MaxInt64
-
-// Session is one conversation in a [Table].
+// Session is one conversation in a [Table]. Its fields but the atomic ones are
+// written with its shard's lock held.
 type Session[H any] struct {
-	home      atomic.Pointer[Home[H]]
-	key       string
-	hash      uint64
-	collision *Session[H] // next with the same hash
-	older     *Session[H] // idle list
-	newer     *Session[H]
-	idleSince int64 // since the table's base, valid while users is 0
-	users     int32 // requests in flight
-	minute    uint32
-	warm      bool // an answer of the home has begun
+	home     atomic.Pointer[Home[H]]
+	key      string
+	next     *Session[H] // in its slot of the wheel, a ring
+	prev     *Session[H]
+	homeNext *Session[H] // among its home's in this shard
+	homePrev *Session[H]
+	lastUse  atomic.Int64 // end of the last request, since the table's base
+	users    atomic.Int32 // requests in flight
+	minute   uint32       // that it counts as active in
+	filed    uint32       // tick of the wheel it is filed under
+	state    atomic.Uint32
 }
+
+// Bits of Session.state. They are written with the shard's lock held.
+const (
+	warm     = 1 << iota // an answer of the home has begun
+	collided             // in shard.collided, not in shard.byHash
+	removed              // not in the table any more
+	byTick               // filed in a tick of the wheel
+	bySpan               // filed in a span of the wheel
+)
+
+func (s *Session[H]) is(bits uint32) bool { return s.state.Load()&bits != 0 }
 
 // NewTable returns an empty table.
 func NewTable[H any](cfg Config) *Table[H] {
@@ -80,10 +97,18 @@ func NewTable[H any](cfg Config) *Table[H] {
 	if cfg.MaxSessions <= 0 {
 		cfg.MaxSessions = DefaultMaxSessions
 	}
-	t := &Table[H]{seed: maphash.MakeSeed(), base: time.Now(), ttl: int64(cfg.TTL), max: int64(cfg.MaxSessions)}
+	t := &Table[H]{
+		seed: maphash.MakeSeed(),
+		// A TTL back, so that no last use that still counts lies before it.
+		base: time.Now().Add(-cfg.TTL),
+		ttl:  int64(cfg.TTL),
+		tick: max(int64(cfg.TTL)/ticksPerTTL, int64(time.Millisecond)),
+		max:  int64(cfg.MaxSessions),
+	}
+	t.rehash = t.Hash
 	for i := range t.shards {
-		t.shards[i].byHash = make(map[uint64]*Session[H])
-		t.shards[i].since.Store(never)
+		t.shards[i].index = i
+		t.oldest[i].Store(never)
 	}
 	return t
 }
@@ -100,40 +125,79 @@ func (t *Table[H]) Hash(key string) uint64 {
 // Len is the number of conversations in the table, bound or not.
 func (t *Table[H]) Len() int { return int(t.n.Load()) }
 
+// Tick is how much later than its TTL a conversation may be removed by
+// [Table.Sweep]: a 4096th of the TTL, at least a millisecond. It is not found
+// any more as soon as the TTL is over.
+func (t *Table[H]) Tick() time.Duration { return time.Duration(t.tick) }
+
 func (t *Table[H]) at(now time.Time) int64 { return int64(now.Sub(t.base)) }
 
 func (t *Table[H]) shard(hash uint64) *shard[H] { return &t.shards[hash&(shardCount-1)] }
 
+func (t *Table[H]) shardOf(s *Session[H]) *shard[H] { return t.shard(t.rehash(s.key)) }
+
+// expired needs the shard's lock, at least for reading.
+func (t *Table[H]) expired(s *Session[H], at int64) bool {
+	return s.users.Load() == 0 && s.lastUse.Load()+t.ttl <= at
+}
+
 // Acquire returns the conversation of the key, made if there is none, and
 // counts a request of it as in flight: until the [Table.Release] that belongs
-// to it, it neither expires nor is evicted. Concurrent calls for one key get
-// the same Session.
+// to it, it neither expires nor is evicted. hash is the key's [Table.Hash].
+// Concurrent calls for one key get the same Session.
 func (t *Table[H]) Acquire(key string, hash uint64, now time.Time) *Session[H] {
 	at := t.at(now)
 	sh := t.shard(hash)
+	sh.mu.RLock()
+	s := sh.find(key, hash)
+	if s != nil && s.minute == minuteOf(at) && !t.expired(s, at) {
+		s.users.Add(1) // no sweep can be between the look and this
+		sh.mu.RUnlock()
+		return s
+	}
+	sh.mu.RUnlock()
+	return t.acquire(sh, key, hash, at)
+}
+
+// acquire is Acquire for what writes to the shard.
+func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64) *Session[H] {
 	sh.mu.Lock()
 	s := sh.find(key, hash)
 	if s != nil {
-		if s.users == 0 {
-			sh.unlink(s)
-			if s.idleSince+t.ttl <= at {
-				s.unbind()
-			}
+		if t.expired(s, at) {
+			s.unbind(sh.index)
 		}
-		s.users++
-		s.touch(t.minute(at))
+		s.users.Add(1)
+		s.touch(minuteOf(at))
 		sh.mu.Unlock()
 		return s
 	}
-	s = &Session[H]{key: key, hash: hash, users: 1}
-	s.collision = sh.byHash[hash]
-	sh.byHash[hash] = s
-	sh.peak = max(sh.peak, len(sh.byHash))
+	s = &Session[H]{key: key, minute: minuteOf(at)}
+	s.users.Store(1)
+	s.lastUse.Store(at)
+	t.insert(sh, hash, s)
 	sh.mu.Unlock()
-	if t.n.Add(1) > t.max {
-		t.evict()
-	}
+	t.makeRoom()
 	return s
+}
+
+// insert puts a new session into its shard, whose lock is held.
+func (t *Table[H]) insert(sh *shard[H], hash uint64, s *Session[H]) {
+	if sh.byHash == nil {
+		sh.byHash = make(map[uint64]*Session[H])
+	}
+	if sh.byHash[hash] == nil {
+		sh.byHash[hash] = s
+	} else {
+		if sh.collided == nil {
+			sh.collided = make(map[string]*Session[H])
+		}
+		sh.collided[s.key] = s
+		s.state.Or(collided)
+	}
+	sh.peak = max(sh.peak, len(sh.byHash))
+	t.n.Add(1)
+	t.file(sh, s)
 }
 
 // Release counts a request of the conversation as finished. The TTL starts
@@ -141,53 +205,65 @@ func (t *Table[H]) Acquire(key string, hash uint64, now time.Time) *Session[H] {
 // goes with it, since nothing of the conversation is cached there.
 func (t *Table[H]) Release(s *Session[H], now time.Time) {
 	at := t.at(now)
-	sh := t.shard(s.hash)
+	for {
+		// Before the count goes down: from then on it may be swept.
+		last := s.lastUse.Load()
+		if last >= at || s.lastUse.CompareAndSwap(last, at) {
+			break
+		}
+	}
+	if s.users.Add(-1) > 0 || s.is(byTick|bySpan) && s.is(warm) && s.Home() != nil {
+		return
+	}
+	sh := t.shardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.touch(t.minute(at))
-	if s.users--; s.users > 0 {
-		return
-	}
-	if !s.warm || s.Home() == nil {
+	switch {
+	case s.is(removed) || s.users.Load() > 0:
+	case !s.is(warm) || s.Home() == nil:
 		t.remove(sh, s)
-		return
+	case !s.is(byTick | bySpan):
+		t.file(sh, s) // the wheel came by while a request was in flight
 	}
-	s.idleSince = at
-	sh.link(s)
 }
 
-// Bind makes home the conversation's home. The caller has acquired s.
+// Bind makes home the conversation's home, unless home is closed: then it has
+// none. The caller has acquired s.
 func (t *Table[H]) Bind(s *Session[H], home *Home[H], now time.Time) {
-	sh := t.shard(s.hash)
+	sh := t.shardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.unbind()
-	s.minute = t.minute(t.at(now))
-	home.sessions.Add(1)
-	home.active.add(s.minute)
-	s.home.Store(home)
+	s.unbind(sh.index)
+	if home.closed.Load() || s.is(removed) {
+		return
+	}
+	s.minute = minuteOf(t.at(now))
+	s.bind(home, sh.index)
 }
 
 // Warm records that an answer of home has begun, so that a prefix of the
 // conversation is cached there. It does nothing if home is no longer the
 // conversation's home.
 func (t *Table[H]) Warm(s *Session[H], home *Home[H]) {
-	sh := t.shard(s.hash)
+	if s.is(warm) {
+		return
+	}
+	sh := t.shardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s.home.Load() == home {
-		s.warm = true
+		s.state.Or(warm)
 	}
 }
 
 // Unbind takes the conversation's home away if it is home: what was cached
 // there is lost.
 func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
-	sh := t.shard(s.hash)
+	sh := t.shardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s.home.Load() == home {
-		s.unbind()
+		s.unbind(sh.index)
 	}
 }
 
@@ -196,88 +272,37 @@ func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
 func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 	hash := t.Hash(key)
 	sh := t.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
 	s := sh.find(key, hash)
-	if s == nil || s.users == 0 && s.idleSince+t.ttl <= t.at(now) {
+	if s == nil || t.expired(s, t.at(now)) {
 		return nil
 	}
 	return s.Home()
 }
 
-// Sweep removes the conversations whose TTL is over and returns their number.
-// It holds a shard's lock for a few conversations at a time.
-func (t *Table[H]) Sweep(now time.Time) int {
-	const batch = 64
-	at, removed := t.at(now), 0
-	for i := range t.shards {
-		sh := &t.shards[i]
-		for more := true; more && sh.since.Load()+t.ttl <= at; {
-			sh.mu.Lock()
-			n := 0
-			for ; n < batch && sh.oldest != nil && sh.oldest.idleSince+t.ttl <= at; n++ {
-				s := sh.oldest
-				sh.unlink(s)
-				t.remove(sh, s)
-			}
-			more = n == batch
-			sh.shrink()
-			sh.mu.Unlock()
-			removed += n
-		}
-	}
-	return removed
-}
-
-// evict removes the conversations that have been idle longest until the table
-// is within its bound.
-func (t *Table[H]) evict() {
-	for t.n.Load() > t.max {
-		victim, since := -1, int64(never)
-		for i := range t.shards {
-			if at := t.shards[i].since.Load(); at < since {
-				victim, since = i, at
-			}
-		}
-		if victim < 0 {
-			return // all that is left is in flight
-		}
-		sh := &t.shards[victim]
-		sh.mu.Lock()
-		if s := sh.oldest; s != nil && t.n.Load() > t.max {
-			sh.unlink(s)
-			t.remove(sh, s)
-		}
-		sh.mu.Unlock()
-	}
-}
-
-// remove takes an unlinked session out of its shard, whose lock is held.
+// remove takes a session out of its shard, whose lock is held.
 func (t *Table[H]) remove(sh *shard[H], s *Session[H]) {
-	s.unbind()
-	head := sh.byHash[s.hash]
-	if head == s {
-		if s.collision == nil {
-			delete(sh.byHash, s.hash)
-		} else {
-			sh.byHash[s.hash] = s.collision
-		}
+	s.unbind(sh.index)
+	t.unfile(sh, s)
+	if s.is(collided) {
+		delete(sh.collided, s.key)
 	} else {
-		for head.collision != s {
-			head = head.collision
-		}
-		head.collision = s.collision
+		delete(sh.byHash, t.rehash(s.key))
 	}
-	s.collision = nil
+	s.state.Or(removed)
 	t.n.Add(-1)
 }
 
 func (sh *shard[H]) find(key string, hash uint64) *Session[H] {
 	s := sh.byHash[hash]
-	for s != nil && s.key != key {
-		s = s.collision
+	if s != nil && s.key == key {
+		return s
 	}
-	return s
+	if len(sh.collided) == 0 {
+		return nil
+	}
+	return sh.collided[key]
 }
 
 // shrink rebuilds a map that has lost most of its keys: a Go map keeps its
@@ -294,36 +319,6 @@ func (sh *shard[H]) shrink() {
 	sh.byHash, sh.peak = m, len(m)
 }
 
-func (sh *shard[H]) link(s *Session[H]) {
-	s.older, s.newer = sh.newest, nil
-	if sh.newest != nil {
-		sh.newest.newer = s
-	} else {
-		sh.oldest = s
-		sh.since.Store(s.idleSince)
-	}
-	sh.newest = s
-}
-
-func (sh *shard[H]) unlink(s *Session[H]) {
-	if s.older != nil {
-		s.older.newer = s.newer
-	} else {
-		sh.oldest = s.newer
-		if s.newer != nil {
-			sh.since.Store(s.newer.idleSince)
-		} else {
-			sh.since.Store(never)
-		}
-	}
-	if s.newer != nil {
-		s.newer.older = s.older
-	} else {
-		sh.newest = s.older
-	}
-	s.older, s.newer = nil, nil
-}
-
 // Home returns the conversation's home, nil if it has none or the home was
 // closed.
 func (s *Session[H]) Home() *Home[H] {
@@ -333,14 +328,37 @@ func (s *Session[H]) Home() *Home[H] {
 	return nil
 }
 
-// unbind needs the shard's lock.
-func (s *Session[H]) unbind() {
-	if h := s.home.Load(); h != nil {
-		h.sessions.Add(-1)
-		h.active.remove(s.minute)
-		s.home.Store(nil)
+// bind needs the shard's lock, and that s has no home.
+func (s *Session[H]) bind(h *Home[H], shard int) {
+	h.sessions.Add(1)
+	h.active.add(s.minute)
+	first := &h.first[shard]
+	if s.homeNext = *first; s.homeNext != nil {
+		s.homeNext.homePrev = s
 	}
-	s.warm = false
+	*first = s
+	s.home.Store(h)
+}
+
+// unbind needs the shard's lock.
+func (s *Session[H]) unbind(shard int) {
+	s.state.And(^uint32(warm))
+	h := s.home.Load()
+	if h == nil {
+		return
+	}
+	h.sessions.Add(-1)
+	h.active.remove(s.minute)
+	if s.homePrev != nil {
+		s.homePrev.homeNext = s.homeNext
+	} else {
+		h.first[shard] = s.homeNext
+	}
+	if s.homeNext != nil {
+		s.homeNext.homePrev = s.homePrev
+	}
+	s.homeNext, s.homePrev = nil, nil
+	s.home.Store(nil)
 }
 
 // touch needs the shard's lock.

@@ -11,6 +11,7 @@ import (
 
 type config struct {
 	listen    string
+	sessions  string
 	endpoints []warmroute.Endpoint
 	options   []warmroute.Option
 }
@@ -39,6 +40,7 @@ func parse(args []string, output io.Writer) (config, error) {
 		return nil
 	})
 	flags.DurationVar(&ttl, "session-ttl", warmroute.DefaultSessionTTL, "how long an idle conversation is remembered")
+	flags.StringVar(&cfg.sessions, "sessions", "", "`file` that the conversations' replicas are saved to at shutdown and restored from at start")
 	flags.BoolVar(&debug, "debug-headers", false, "add "+warmroute.ReplicaHeader+" and "+warmroute.OutcomeHeader+" to responses")
 	flags.IntVar(&maxNumSeqs, "max-num-seqs", 0, "the engines' --max-num-seqs, for -spill auto")
 	if err := flags.Parse(args); err != nil {

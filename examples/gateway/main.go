@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := router.Scrape(ctx); err != nil {
 		logger.Warn("starting without all metrics", "err", err)
 	}
+	if cfg.sessions != "" {
+		restoreSessions(router, cfg.sessions, logger)
+	}
 	go func() {
 		if err := router.Run(ctx); err != nil {
 			logger.Error("router stopped", "err", err)
@@ -99,6 +102,9 @@ stats:  %s/debug/warmroute/
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err
+	}
+	if cfg.sessions != "" {
+		return saveSessions(router, cfg.sessions)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +27,7 @@ import (
 // its error.
 func start(t *testing.T, args ...string) (url string, stop func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
@@ -53,7 +55,11 @@ func start(t *testing.T, args ...string) (url string, stop func() error) {
 		})
 		return err
 	}
-	t.Cleanup(func() { assert.NoError(t, stop()) })
+	t.Cleanup(func() {
+		if ctx.Err() == nil { // a test that stopped it has looked at the error
+			assert.NoError(t, stop())
+		}
+	})
 	require.NotEmpty(t, url)
 	return url, stop
 }
@@ -222,6 +228,38 @@ func TestGatewayShutdown(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, strings.HasSuffix(string(rest), "data: [DONE]\n\n"))
 	require.NoError(t, <-stopped)
+}
+
+func TestGatewayKeepsItsSessions(t *testing.T) {
+	engine := simulate(t, fakevllm.Config{Ranks: 4})
+	file := filepath.Join(t.TempDir(), "sessions")
+	homes := map[string]string{}
+	for round := range 3 {
+		url, stop := start(t, "-endpoint", engine, "-sessions", file, "-debug-headers")
+		for i := range 8 {
+			id := fmt.Sprint("s", i)
+			_, header, _ := ask(t, url+"/v1/chat/completions", http.Header{"X-Session-Id": {id}}, fmt.Sprintf(chat, "hello"))
+			if round == 0 {
+				homes[id] = header.Get(warmroute.ReplicaHeader)
+				continue
+			}
+			assert.Equal(t, "sticky", header.Get(warmroute.OutcomeHeader))
+			assert.Equal(t, homes[id], header.Get(warmroute.ReplicaHeader))
+		}
+		require.NoError(t, stop())
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	require.NoError(t, os.WriteFile(file, []byte("damaged"), 0o600))
+	url, stop := start(t, "-endpoint", engine, "-sessions", file, "-debug-headers")
+	_, header, _ := ask(t, url+"/v1/chat/completions", http.Header{"X-Session-Id": {"s0"}}, fmt.Sprintf(chat, "hello"))
+	assert.Equal(t, "placed", header.Get(warmroute.OutcomeHeader), "a damaged file does not keep the gateway from starting")
+	require.NoError(t, stop())
+
+	url, stop = start(t, "-endpoint", engine, "-sessions", filepath.Join(t.TempDir(), "no", "such", "folder"))
+	require.NotEmpty(t, url)
+	require.ErrorContains(t, stop(), "sessions not saved")
 }
 
 func TestFlags(t *testing.T) {
