@@ -43,10 +43,10 @@ type memberCounts struct {
 // queue of an overloaded one.
 var firstByteBounds = [...]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100}
 
-// routed counts a request's outcome.
+// routed counts a request's outcome, once a request: that of the replica that
+// was tried last.
 func (c *poolCounts) routed(l Lease) {
 	m := &l.member.counts
-	c.inFlight.Add(1)
 	switch l.outcome {
 	case Sticky:
 		c.sticky.Add(1)
@@ -66,13 +66,16 @@ func (c *poolCounts) routed(l Lease) {
 	}
 }
 
-// count counts what became of a request.
-func (p *pool) count(m *member, res Result, now time.Time) {
+// count counts what became of a request, or of an attempt if it is not the
+// last: that failed on its replica, but the request has not.
+func (p *pool) count(m *member, res Result, last bool, now time.Time) {
 	c := &p.counts
 	c.inFlight.Add(-1)
 	if res.Err != nil {
-		c.failed.Add(1)
 		m.counts.failed.Add(1)
+		if last {
+			c.failed.Add(1)
+		}
 	}
 	if res.FirstByte > 0 {
 		m.counts.firstByte.Observe(res.FirstByte.Seconds())

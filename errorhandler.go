@@ -19,11 +19,12 @@ const StatusClientClosedRequest = 499
 //	[ErrNoReplica], [ErrClosed]  503 with Retry-After
 //	[ErrUnknownModel]            404
 //	[ErrClientRank]              400
+//	*http.MaxBytesError          413
 //	context.DeadlineExceeded     504
 //	context.Canceled             499
 //	anything else                502
 func ErrorHandler(w http.ResponseWriter, req *http.Request, err error) {
-	status, kind, message := describe(err)
+	status, kind, message := describe(req, err)
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
@@ -65,7 +66,14 @@ func ErrorHandler(w http.ResponseWriter, req *http.Request, err error) {
 
 // describe keeps to itself what an error of the network says: addresses are
 // the operator's business.
-func describe(err error) (status int, kind, message string) {
+func describe(req *http.Request, err error) (status int, kind, message string) {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(req.Context().Err(), context.Canceled): // whatever cause it was given
+		err = context.Canceled
+	case errors.Is(req.Context().Err(), context.DeadlineExceeded):
+		err = context.DeadlineExceeded
+	}
 	switch {
 	case errors.Is(err, ErrNoReplica), errors.Is(err, ErrClosed):
 		return http.StatusServiceUnavailable, "ServiceUnavailableError", "No replica is available for this request. Try again later."
@@ -73,6 +81,8 @@ func describe(err error) (status int, kind, message string) {
 		return http.StatusNotFound, "NotFoundError", sentence(err)
 	case errors.Is(err, ErrClientRank):
 		return http.StatusBadRequest, "BadRequestError", sentence(err)
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, "BadRequestError", "The request body is too large."
 	case errors.Is(err, context.Canceled):
 		return StatusClientClosedRequest, "ClientClosedRequest", "The request was cancelled."
 	case errors.Is(err, context.DeadlineExceeded):

@@ -11,7 +11,8 @@ import (
 // removed end; those of the pool go on.
 func (r *Router) WriteMetrics(out io.Writer) error {
 	w := metrics.NewWriter(out)
-	pools := r.Stats().Pools
+	s := r.Stats()
+	pools := s.Pools
 
 	w.Family("warmroute_requests_total", "Requests routed, by replica and by what routing did with them.", metrics.KindCounter)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
@@ -22,12 +23,16 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 			w.Sample(float64(o.n), "model", p.Model, "replica", m.Name, "outcome", string(o.outcome))
 		}
 	})
-	w.Family("warmroute_failed_requests_total", "Requests without a good answer: none at all, a 5xx, a broken stream, an engine's error.", metrics.KindCounter)
+	w.Family("warmroute_failed_attempts_total", "Attempts without a good answer: none at all, a 5xx, a broken stream, an engine's error.", metrics.KindCounter)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(float64(m.Failed), "model", p.Model, "replica", m.Name)
 	})
+	w.Family("warmroute_failed_requests_total", "Requests of which the last attempt failed.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.Failed), "model", p.Model) })
 	w.Family("warmroute_refused_requests_total", "Requests that could be sent nowhere.", metrics.KindCounter)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.Refused), "model", p.Model) })
+	w.Family("warmroute_unknown_model_requests_total", "Requests for a model that no pool serves.", metrics.KindCounter)
+	w.Sample(float64(s.UnknownModel))
 	w.Family("warmroute_picker_errors_total", "Placements in which the picker failed and the least loaded replica was taken.", metrics.KindCounter)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.PickerErrors), "model", p.Model) })
 
@@ -67,7 +72,7 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 
 	w.Family("warmroute_first_byte_seconds", "Time from routing a streamed request to the first byte of its answer's body.", metrics.KindHistogram)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
-		w.Histogram(m.firstByte, "model", p.Model, "replica", m.Name)
+		w.Histogram(m.FirstByte, "model", p.Model, "replica", m.Name)
 	})
 	return w.Err()
 }

@@ -36,6 +36,9 @@ type Result struct {
 	// Err is the failure of the replica: no answer, a 5xx, a stream that broke.
 	// A caller's cancel is not one, and neither is a 4xx.
 	Err error
+	// Unreachable says that Err is that no connection could be made: the
+	// replica's endpoint is left out for a while.
+	Unreachable bool
 	// Usage is what the engine counted. A finished request whose usage is not
 	// Measured counts as unmeasured, and its prompt as computed.
 	Usage Usage
@@ -69,6 +72,7 @@ type ticket struct{ use atomic.Uint64 }
 var tickets = sync.Pool{New: func() any { return new(ticket) }}
 
 func newLease(p *pool, m *member, s *affinity.Session[*member], outcome Outcome) Lease {
+	p.counts.inFlight.Add(1)
 	t := tickets.Get().(*ticket)
 	return Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: s, outcome: outcome}
 }
@@ -109,22 +113,33 @@ func (l Lease) RankHeader() (value string, ok bool) {
 // conversation is bound to it. A conversation whose first request is done
 // without that is forgotten.
 func (l Lease) Answered() {
-	if l.session != nil {
-		l.pool.table.Warm(l.session, l.member.home)
+	if l.session == nil {
+		return
 	}
+	if l.outcome == Placed && l.session.Home() != l.member.home {
+		// Its home could not be reached, or affinity is off: it moves.
+		l.pool.table.Bind(l.session, l.member.home, l.pool.router.clock.Now())
+	}
+	l.pool.table.Warm(l.session, l.member.home)
 }
 
 // Done says that the request is finished and what became of it. Only the first
 // call for a lease has an effect.
-func (l Lease) Done(result Result) {
+func (l Lease) Done(result Result) { l.done(result, true) }
+
+// done is Done; last is false if the request is sent to another replica now.
+func (l Lease) done(result Result, last bool) {
 	if l.ticket == nil || !l.ticket.use.CompareAndSwap(l.use, l.use+1) {
 		return
 	}
 	tickets.Put(l.ticket)
 	l.member.End()
 	now := l.pool.router.clock.Now()
+	if result.Unreachable {
+		l.member.Unreachable(time.Now())
+	}
 	if l.session != nil {
 		l.pool.table.Release(l.session, now)
 	}
-	l.pool.count(l.member, result, now)
+	l.pool.count(l.member, result, last, now)
 }

@@ -202,7 +202,8 @@ func WithKey(key affinity.KeyFunc) Option {
 }
 
 // WithSessionTTL sets how long a conversation without a request is remembered,
-// from the end of its last one. Default [DefaultSessionTTL].
+// from the end of its last one; ten years at the most. Default
+// [DefaultSessionTTL].
 func WithSessionTTL(ttl time.Duration) Option {
 	return option(func(c *config) {
 		if err := positiveDuration("session-ttl", ttl); err != nil {
@@ -227,7 +228,8 @@ func WithMaxSessions(n int) Option {
 }
 
 // WithPeekLimit sets how many bytes of a request body are read, and held until
-// they are sent, to find its model and session key there. A body is read only
+// they are sent and the answer has begun, to find its model and session key
+// there. A body is read only
 // if no header names the session, or if the router has a pool with a name. A
 // body that is longer is routed by what was found before. Default
 // [DefaultPeekLimit].
@@ -282,8 +284,8 @@ func WithFailover(on bool) Option {
 }
 
 // WithScrapeInterval sets how often each endpoint's metrics page is read by
-// [Router.Run]. A request for it ends after one interval, and its values lose
-// their vote when they are five intervals old. Default
+// [Router.Run]. A request for it ends after one interval, at most 5 seconds,
+// and its values lose their vote when they are five intervals old. Default
 // [DefaultScrapeInterval].
 func WithScrapeInterval(interval time.Duration) Option {
 	return option(func(c *config) {

@@ -94,46 +94,30 @@ func (p *pool) update(replicas []*replica.Replica) error {
 	return nil
 }
 
-// route finds a replica for the request and counts it there.
-func (p *pool) route(req *Request, tried []*replica.Replica, now time.Time) (lease Lease, err error) {
-	pin, pinned, err := p.pin(req)
+// route finds a replica for the request and counts it in flight there.
+func (p *pool) route(req *Request, now time.Time) (Lease, error) {
+	rank, pinned, err := p.pin(req)
 	if err != nil {
 		return Lease{}, err
 	}
-	if req.Session == "" || len(req.Session) > affinity.MaxKeyLen {
-		outcome := Unkeyed
-		if pinned {
-			outcome = Pinned
-		}
-		return p.place(req, nil, pick{outcome: outcome, pin: pin, tried: tried}, now)
+	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried}
+	if req.Session != "" && len(req.Session) <= affinity.MaxKeyLen {
+		w.hash = p.table.Hash(req.Session)
+		w.session = p.table.Acquire(req.Session, w.hash, now)
+		w.outcome = Placed
 	}
-	hash := p.table.Hash(req.Session)
-	s := p.table.Acquire(req.Session, hash, now)
-	if pinned {
-		return p.place(req, s, pick{hash: hash, outcome: Pinned, pin: pin, tried: tried}, now)
-	}
-	if p.affinity.Load() {
-		if m := p.homeOf(s, tried, now); m != nil {
+	switch {
+	case pinned:
+		w.outcome = Pinned
+	case w.session != nil && p.affinity.Load():
+		if m := p.homeOf(w, now); m != nil {
 			if m.BeginUnlessAbove(p.spill.Load().Value) {
-				return newLease(p, m, s, Sticky), nil
+				return newLease(p, m, w.session, Sticky), nil
 			}
-			return p.place(req, s, pick{hash: hash, outcome: Spilled, home: m, tried: tried}, now)
+			w.outcome, w.leaving = Spilled, m
 		}
 	}
-	return p.place(req, s, pick{hash: hash, outcome: Placed, tried: tried}, now)
-}
-
-// homeOf is the conversation's home if a request can go there.
-func (p *pool) homeOf(s *affinity.Session[*member], tried []*replica.Replica, now time.Time) *member {
-	h := s.Home()
-	if h == nil {
-		return nil
-	}
-	m := h.Value
-	if st := m.State(now); st != replica.Up && st != replica.Draining || triedAlready(m, tried) {
-		return nil
-	}
-	return m
+	return p.place(req, w)
 }
 
 // pin is what the client's own rank asks for.
@@ -150,10 +134,10 @@ func (p *pool) pin(req *Request) (rank int, pinned bool, err error) {
 	}
 	several := false
 	for _, m := range *p.members.Load() {
-		if m.Rank() == rank && rank != replica.NoRank || !m.RanksKnown() {
+		if rank >= 0 && (m.Rank() == rank || !m.RanksKnown()) {
 			return rank, true, nil
 		}
-		several = several || m.Rank() != replica.NoRank
+		several = several || m.Rank() != replica.NoRank || !m.RanksKnown()
 	}
 	if several {
 		return 0, false, fmt.Errorf("%w: no replica has rank %d", ErrClientRank, rank)
@@ -163,22 +147,45 @@ func (p *pool) pin(req *Request) (rank int, pinned bool, err error) {
 
 // pick is one placement to be made.
 type pick struct {
+	session *affinity.Session[*member] // acquired; nil if the request has no key
 	hash    uint64
 	outcome Outcome
-	pin     int // the rank, if outcome is Pinned
-	home    *member
+	rank    int     // that the client chose, if outcome is Pinned
+	leaving *member // the home, if outcome is Spilled
 	tried   []*replica.Replica
+}
+
+// homeOf is the conversation's home if a request can go there.
+func (p *pool) homeOf(w pick, now time.Time) *member {
+	m := p.lastHome(w)
+	if m == nil || !m.Reachable(now) {
+		return nil
+	}
+	return m
+}
+
+// lastHome is the conversation's home, even if it could not be reached just
+// now.
+func (p *pool) lastHome(w pick) *member {
+	if w.session == nil {
+		return nil
+	}
+	h := w.session.Home()
+	if h == nil || triedAlready(h.Value, w.tried) {
+		return nil
+	}
+	return h.Value
 }
 
 // place picks a replica and counts the request there in one step, so that a
 // burst cannot pile onto one replica. It owns the acquired session.
-func (p *pool) place(req *Request, s *affinity.Session[*member], w pick, now time.Time) (lease Lease, err error) {
-	now = time.Now() // exact: the age of scraped values hangs on it
+func (p *pool) place(req *Request, w pick) (lease Lease, err error) {
+	now := time.Now() // exact: the age of scraped values hangs on it
 	var failure error
 	defer func() {
 		// Also when a picker panics: the conversation must not stay in use.
-		if lease.ticket == nil && s != nil {
-			p.table.Release(s, now)
+		if lease.ticket == nil && w.session != nil {
+			p.table.Release(w.session, now)
 		}
 		if failure != nil { // logged here, without the lock
 			p.counts.pickerErrors.Add(1)
@@ -189,84 +196,106 @@ func (p *pool) place(req *Request, s *affinity.Session[*member], w pick, now tim
 	defer p.mu.Unlock()
 	if w.outcome == Placed && p.affinity.Load() {
 		// Another request of the conversation may have placed it meanwhile.
-		if m := p.homeOf(s, w.tried, now); m != nil {
+		if m := p.homeOf(w, now); m != nil {
 			m.Begin()
-			return newLease(p, m, s, Sticky), nil
+			return newLease(p, m, w.session, Sticky), nil
 		}
 	}
-	if !p.gather(w, now) {
+	m, failure := p.choose(req, &w, now)
+	if m == nil {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
-	var i int
-	i, failure = p.choose(req, s, w, now)
-	m := p.picked[i]
-	if w.outcome == Spilled {
-		home := w.home.candidate(now, p.router.staleAfter())
-		if !balance.SpillPays(&home, &p.candidates[i]) {
-			m, w.outcome = w.home, Sticky
-		}
-	}
 	m.Begin()
-	lease = newLease(p, m, s, w.outcome)
-	if w.outcome == Pinned && m.Rank() == replica.NoRank && !m.RanksKnown() {
-		lease.rank = strconv.Itoa(w.pin)
+	lease = newLease(p, m, w.session, w.outcome)
+	if w.outcome == Pinned && !m.RanksKnown() {
+		lease.rank = strconv.Itoa(w.rank)
 	}
-	if s != nil && w.outcome != Spilled {
-		if h := s.Home(); h == nil || w.outcome == Placed && h != m.home {
-			p.table.Bind(s, m.home, now)
-		}
+	// A new conversation is bound at once, so that its other requests follow;
+	// one that has a home moves when another replica has answered it.
+	if w.session != nil && w.outcome != Spilled && w.session.Home() == nil {
+		p.table.Bind(w.session, m.home, now)
 	}
 	return lease, nil
 }
 
-// gather fills the candidates: replicas that are up, or, when none is, those
-// that could not be reached lately, since trying them is better than refusing.
-func (p *pool) gather(w pick, now time.Time) bool {
-	for _, want := range [...]replica.State{replica.Up, replica.Down} {
-		p.candidates, p.picked = p.candidates[:0], p.picked[:0]
-		for _, m := range *p.members.Load() {
-			if m == w.home || triedAlready(m, w.tried) {
-				continue
+// choose finds the replica to take, nil if there is none, and may change the
+// outcome. The error is that of a picker that failed, which must not fail the
+// request.
+func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
+	home := p.lastHome(*w)
+	switch w.outcome {
+	case Pinned:
+		// Replicas that have the rank come before those that may have it.
+		for _, fits := range [...]func(*member) bool{
+			func(m *member) bool { return m.Rank() == w.rank },
+			func(m *member) bool { return !m.RanksKnown() },
+		} {
+			if home != nil && fits(home) && home.Reachable(now) {
+				return home, nil
 			}
-			state := m.State(now)
-			if w.outcome == Pinned {
-				if m.Rank() != w.pin && m.RanksKnown() {
-					continue
-				}
-				if state == replica.Draining {
-					state = replica.Up // the client insists
-				}
-			}
-			if state == want {
-				p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
-				p.picked = append(p.picked, m)
+			if p.gather(w, now, true, fits) || p.gather(w, now, false, fits) {
+				return p.ask(req, w, now)
 			}
 		}
-		if len(p.picked) > 0 {
-			return true
+		return nil, nil
+	case Spilled:
+		if !p.gather(w, now, true, isUp) {
+			w.outcome = Sticky // nowhere to go
+			return w.leaving, nil
 		}
-		if w.outcome == Spilled {
-			// Nobody else is up: the home is better than one that is down.
-			p.candidates = append(p.candidates, w.home.candidate(now, p.router.staleAfter()))
-			p.picked = append(p.picked, w.home)
-			return true
+		m, err := p.ask(req, w, now)
+		there := m.candidate(now, p.router.staleAfter())
+		here := w.leaving.candidate(now, p.router.staleAfter())
+		if !balance.SpillPays(&here, &there) {
+			w.outcome = Sticky
+			return w.leaving, err
 		}
+		return m, err
 	}
-	return false
+	if p.gather(w, now, true, isUp) {
+		return p.ask(req, w, now)
+	}
+	// Nobody can be reached, as far as is known. Trying is better than refusing,
+	// and a conversation loses the least at home.
+	if home != nil && w.outcome == Placed && p.affinity.Load() {
+		w.outcome = Sticky
+		return home, nil
+	}
+	if p.gather(w, now, false, isUp) {
+		return p.ask(req, w, now)
+	}
+	return nil, nil
 }
 
-// choose asks the picker. A picker that fails must not fail the request: the
-// least loaded candidate is taken then, and the failure returned beside it.
-func (p *pool) choose(req *Request, s *affinity.Session[*member], w pick, now time.Time) (int, error) {
+// isUp reports whether the member takes new conversations, if it can be
+// reached.
+func isUp(m *member) bool { return !m.Draining() }
+
+// gather fills the candidates with the members that fit, that can be reached or
+// cannot, and reports whether there are any.
+func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member) bool) bool {
+	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
+	for _, m := range *p.members.Load() {
+		if m == w.leaving || m.Reachable(now) != reachable || !fits(m) ||
+			m.State(now) == replica.Removed || triedAlready(m, w.tried) {
+			continue
+		}
+		p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
+		p.picked = append(p.picked, m)
+	}
+	return len(p.picked) > 0
+}
+
+// ask asks the picker. If it fails the least loaded candidate is taken, and the
+// failure returned beside it.
+func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
 		Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Now: now,
 	}
-	if s != nil {
-		if h := s.Home(); h != nil {
-			q.Home = slices.Index(p.picked, h.Value)
-		}
+	if m := p.lastHome(*w); m != nil {
+		q.Home = slices.Index(p.picked, m)
 	}
 	if req.Parent != "" {
 		q.Parent = p.table.Hash(req.Parent)
@@ -276,7 +305,7 @@ func (p *pool) choose(req *Request, s *affinity.Session[*member], w pick, now ti
 	}
 	i, err := p.picker.Pick(q, p.candidates)
 	if err == nil && i >= 0 && i < len(p.picked) {
-		return i, nil
+		return p.picked[i], nil
 	}
 	if err == nil {
 		err = fmt.Errorf("index %d of %d candidates", i, len(p.picked))
@@ -287,14 +316,14 @@ func (p *pool) choose(req *Request, s *affinity.Session[*member], w pick, now ti
 			best = i
 		}
 	}
-	return best, err
+	return p.picked[best], err
 }
 
 // triedAlready reports whether the member's endpoint is among those that could
 // not be reached for this request.
 func triedAlready(m *member, tried []*replica.Replica) bool {
 	for _, t := range tried {
-		if m.SameEndpoint(t) {
+		if t != nil && m.SameEndpoint(t) {
 			return true
 		}
 	}

@@ -15,8 +15,33 @@ import (
 // requestBody is what is sent as the body of a request: nil if it has none.
 type requestBody struct {
 	io.ReadCloser
-	// getBody replaces the request's own if it is not nil.
-	getBody func() (io.ReadCloser, error)
+	rewind *rewind // nil if the request has a GetBody, or not all of it was read
+}
+
+// rewind gives a body again that was read as a whole, for as long as the
+// request may have to be sent again because nothing of it was sent.
+type rewind struct {
+	mu   sync.Mutex
+	body []byte
+}
+
+func (r *rewind) getBody() (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.body == nil {
+		return nil, errors.New("warmroute: request body is no longer held")
+	}
+	return io.NopCloser(bytes.NewReader(r.body)), nil
+}
+
+// forget lets go of the body once there is an answer: it may be large and the
+// answer's stream long.
+func (b requestBody) forget() {
+	if b.rewind != nil {
+		b.rewind.mu.Lock()
+		b.rewind.body = nil
+		b.rewind.mu.Unlock()
+	}
 }
 
 // inspection looks into one request. Its body is read only when it is asked
@@ -26,23 +51,32 @@ type inspection struct {
 	asked  *affinity.Request
 	req    *http.Request
 	limit  int64
-	fields *peek.Fields // nil if the body was not read
-	head   []byte       // what was read of it
-	whole  bool         // that is all of it
-	err    error        // reading it ended with that
-	asking bool         // String was called
+	asking bool // a field was asked for
+	peeked
+	// stillReading says that the request's context ended while its body was
+	// read, which goes on.
+	stillReading bool
 }
+
+// peeked is what was read of a body.
+type peeked struct {
+	fields *peek.Fields // nil if the body was not read
+	head   []byte
+	whole  bool  // head is all of the body
+	early  bool  // the reading was stopped, since enough was known
+	err    error // the reading ended with that
+}
+
+// errStillReading is for RoundTrip alone.
+var errStillReading = errors.New("warmroute: context ended while the request body was read")
 
 var inspections = sync.Pool{New: func() any {
 	in := new(inspection)
-	in.asked = affinity.NewRequest(nil, in)
+	in.asked = affinity.NewRequest(nil, in.String)
 	return in
 }}
 
-func (in *inspection) begin(req *http.Request, limit int64) {
-	in.asked.Header = req.Header
-	in.req, in.limit = req, limit
-}
+func (in *inspection) begin(req *http.Request, limit int64) { in.req, in.limit = req, limit }
 
 func (in *inspection) release() {
 	in.asked.Header = nil
@@ -50,19 +84,55 @@ func (in *inspection) release() {
 	inspections.Put(in)
 }
 
-// String implements [affinity.Body].
+// String returns a field of the body.
 func (in *inspection) String(path string) string {
+	if in.stillReading {
+		return ""
+	}
 	if !in.asking {
 		in.asking = true
-		if in.readable() {
-			in.fields, in.head, in.whole, in.err = peek.Read(in.req.Body, in.limit, stopAt(path))
-			in.whole = in.whole || int64(len(in.head)) == in.req.ContentLength
+		if !in.readable() {
+			return ""
 		}
+		in.read(in.req.Body, stopAt(path))
 	}
 	if in.fields == nil {
 		return ""
 	}
-	return in.fields.String(path)
+	v := in.fields.String(path)
+	if v == "" && in.early {
+		// What was enough for the first field is not for this one.
+		in.read(peek.Replay(in.head, in.req.Body), nil)
+		v = in.fields.String(path)
+	}
+	return v
+}
+
+// read reads the body while the request's context lasts.
+func (in *inspection) read(body io.ReadCloser, stop func(*peek.Fields) bool) {
+	ctx, limit := in.req.Context(), in.limit
+	read := func() (p peeked) {
+		p.fields, p.head, p.whole, p.err = peek.Read(body, limit, stop)
+		p.early = stop != nil && p.err == nil && !p.whole && !p.fields.Complete() && stop(p.fields)
+		return p
+	}
+	if ctx.Done() == nil {
+		in.peeked = read()
+	} else {
+		done := make(chan peeked, 1)
+		go func() { done <- read() }()
+		select {
+		case in.peeked = <-done:
+		case <-ctx.Done():
+			in.stillReading = true
+			// The body is the reader's until it is closed; closing may wait for
+			// a read that is going on.
+			go body.Close() //nolint:errcheck // nobody is left to tell
+			in.peeked = peeked{fields: new(peek.Fields)}
+			return
+		}
+	}
+	in.whole = in.whole || int64(len(in.head)) == in.req.ContentLength
 }
 
 // stopAt ends the reading as soon as the model is known if only that is asked
@@ -75,9 +145,15 @@ func stopAt(path string) func(*peek.Fields) bool {
 	return func(f *peek.Fields) bool { return f.String("model") != "" }
 }
 
+// identity reports whether what a header belongs to is not compressed.
+func identity(h http.Header) bool {
+	e := h.Get("Content-Encoding")
+	return e == "" || e == "identity"
+}
+
 // readable reports whether the body may hold JSON as it is.
 func (in *inspection) readable() bool {
-	if in.req.Body == nil || in.req.Body == http.NoBody || in.req.Header.Get("Content-Encoding") != "" {
+	if in.req.Body == nil || in.req.Body == http.NoBody || !identity(in.req.Header) {
 		return false
 	}
 	ct := in.req.Header.Get("Content-Type")
@@ -101,8 +177,7 @@ func (in *inspection) body() requestBody {
 	}
 	body := requestBody{ReadCloser: peek.Replay(in.head, in.req.Body)}
 	if in.whole && in.req.GetBody == nil {
-		head := in.head
-		body.getBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil }
+		body.rewind = &rewind{body: in.head}
 	}
 	return body
 }
@@ -118,6 +193,7 @@ type outgoingBody struct {
 
 	mu      sync.Mutex // never held over a call of inner
 	passed  int64      // bytes read of it
+	faulty  bool       // reading it failed
 	started bool       // something was read
 	settled bool       // there is no other attempt
 	closing bool       // Close was called before it was settled
@@ -145,7 +221,19 @@ func (b *outgoingBody) Read(p []byte) (int, error) {
 		// for a failure it would cut that answer off.
 		err = io.EOF
 	}
+	if err != nil && err != io.EOF {
+		b.mu.Lock()
+		b.faulty = true
+		b.mu.Unlock()
+	}
 	return n, err
+}
+
+// broken reports whether the request failed because its body did.
+func (b *outgoingBody) broken() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.faulty
 }
 
 func (b *outgoingBody) Close() error {

@@ -20,7 +20,7 @@ var errEngine = errors.New("engine reported an error inside the response")
 // wrap makes b the response's body, which ends the lease.
 func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease, start time.Time) {
 	noTokens := req.Method != http.MethodPost || resp.StatusCode >= http.StatusBadRequest ||
-		resp.StatusCode == http.StatusSwitchingProtocols
+		resp.StatusCode == http.StatusSwitchingProtocols || !generates(req.URL.Path)
 	var failure error
 	if resp.StatusCode >= http.StatusInternalServerError {
 		failure = fmt.Errorf("status %d", resp.StatusCode)
@@ -34,7 +34,7 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 	}
 	b.inner, b.lease, b.start, b.ctx = resp.Body, lease, start, req.Context()
 	b.failure, b.noTokens = failure, noTokens
-	if !noTokens && resp.Header.Get("Content-Encoding") == "" {
+	if !noTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
 		b.usage.Reset(contentType)
 		b.stream = strings.HasPrefix(contentType, "text/event-stream")
@@ -145,6 +145,17 @@ func (b *responseBody) finish(complete bool) {
 		stop()
 	}
 	b.lease.Done(result)
+}
+
+// generates reports whether a path is one whose answers have a usage, so that
+// one without is unmeasured.
+func generates(path string) bool {
+	for _, end := range [...]string{"/completions", "/messages", "/responses"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // upgraded is the body of a 101, which can do what the inner one can.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -109,24 +110,35 @@ func TestUnkeyedIsPlacedByLoad(t *testing.T) {
 }
 
 func TestFirstRequestsOfAConversationGoTogether(t *testing.T) {
-	router := newRouter(t, four())
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	names := map[string]int{}
-	outcomes := map[warmroute.Outcome]int{}
-	for range 16 {
-		wg.Go(func() {
-			lease, err := router.Route(context.Background(), warmroute.Request{Session: "s"})
-			assert.NoError(t, err)
-			mu.Lock()
-			defer mu.Unlock()
-			names[lease.Replica().Name()]++
-			outcomes[lease.Outcome()]++
-		})
+	router := newRouter(t, four(), warmroute.WithPicker(balance.RoundRobin))
+	for round := range 300 {
+		session := fmt.Sprint("s", round)
+		var ready, wg sync.WaitGroup
+		var mu sync.Mutex
+		names := map[string]int{}
+		outcomes := map[warmroute.Outcome]int{}
+		var leases []warmroute.Lease
+		ready.Add(16)
+		for range 16 {
+			wg.Go(func() {
+				ready.Done()
+				ready.Wait()
+				lease, err := router.Route(context.Background(), warmroute.Request{Session: session})
+				assert.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				names[lease.Replica().Name()]++
+				outcomes[lease.Outcome()]++
+				leases = append(leases, lease)
+			})
+		}
+		wg.Wait()
+		for _, lease := range leases {
+			lease.Done(warmroute.Result{})
+		}
+		require.Len(t, names, 1)
+		require.Equal(t, map[warmroute.Outcome]int{warmroute.Placed: 1, warmroute.Sticky: 15}, outcomes)
 	}
-	wg.Wait()
-	assert.Len(t, names, 1)
-	assert.Equal(t, map[warmroute.Outcome]int{warmroute.Placed: 1, warmroute.Sticky: 15}, outcomes)
 }
 
 func TestBindingIsMadeByAnAnswer(t *testing.T) {
@@ -309,6 +321,27 @@ func TestClientRank(t *testing.T) {
 		name, _ = turn(t, router, "s")
 		assert.Equal(t, "b:80@2", name, "which stays")
 	})
+	t.Run("of a conversation, on several endpoints", func(t *testing.T) {
+		router := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 4}, {URL: "http://b", Ranks: 4}})
+		names := map[string]int{}
+		for i := range 10 {
+			turn(t, router, fmt.Sprint("other", i)) // makes load differ
+			lease := route(t, router, warmroute.Request{Session: "s", ClientRank: "2"})
+			lease.Answered()
+			lease.Done(warmroute.Result{})
+			names[lease.Replica().Name()]++
+		}
+		assert.Len(t, names, 1, "it stays with the one that has its prefix")
+	})
+	t.Run("some ranks are not known", func(t *testing.T) {
+		router := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 4}, {URL: "http://b"}})
+		for range 4 {
+			assert.Equal(t, "a:80@3", route(t, router, warmroute.Request{ClientRank: "3"}).Replica().Name(), "who has it comes first")
+		}
+		assert.Equal(t, "b:80", route(t, router, warmroute.Request{ClientRank: "7"}).Replica().Name(), "who may have it after")
+		_, err := router.Route(t.Context(), warmroute.Request{ClientRank: "-5"})
+		require.ErrorIs(t, err, warmroute.ErrClientRank)
+	})
 	t.Run("nobody has it", func(t *testing.T) {
 		router := newRouter(t, endpoints)
 		for _, rank := range []string{"4", "-1", "99999"} {
@@ -482,6 +515,39 @@ func TestSessionTTL(t *testing.T) {
 		assert.Equal(t, warmroute.Sticky, outcome, "never while one is in flight")
 		live.Done(warmroute.Result{})
 	})
+}
+
+func TestVeryLongTTLs(t *testing.T) {
+	for _, ttl := range []time.Duration{200 * 365 * 24 * time.Hour, 1<<62 - 1, 1<<63 - 1} {
+		router := newRouter(t, four(), warmroute.WithSessionTTL(ttl))
+		turn(t, router, "s")
+		_, outcome := turn(t, router, "s")
+		assert.Equal(t, warmroute.Sticky, outcome)
+	}
+}
+
+func TestKeyAsTheTransportFindsIt(t *testing.T) {
+	router := newRouter(t, four(), warmroute.WithSessionHeader("x-chat"))
+	assert.Equal(t, "c", router.Key(http.Header{"X-Chat": {"c"}, "X-Session-Id": {"s"}}, nil).Session)
+	field := map[string]string{"metadata.user_id": `{"session_id":"b"}`}
+	assert.Equal(t, "b", router.Key(nil, func(path string) string { return field[path] }).Session)
+}
+
+func TestRouteAroundWhatWasTried(t *testing.T) {
+	router := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 2}, {URL: "http://b"}})
+	var tried []*warmroute.Replica
+	for range 2 {
+		lease, err := router.Route(t.Context(), warmroute.Request{Tried: tried})
+		require.NoError(t, err)
+		for _, before := range tried {
+			assert.False(t, lease.Replica().SameEndpoint(before))
+		}
+		tried = append(tried, lease.Replica())
+		lease.Done(warmroute.Result{Err: errors.New("refused"), Unreachable: true})
+		assert.Equal(t, "down", string(replicaStats(t, router, lease.Replica().Name()).State))
+	}
+	_, err := router.Route(t.Context(), warmroute.Request{Tried: tried})
+	require.ErrorIs(t, err, warmroute.ErrNoReplica)
 }
 
 func TestMaxSessions(t *testing.T) {

@@ -31,6 +31,9 @@ type Request struct {
 	ClientRank string
 	// PromptTokens is an estimate of the prompt's size, 0 if there is none.
 	PromptTokens int
+	// Tried are the replicas that could not be reached for this request: it
+	// goes to none of their endpoints.
+	Tried []*Replica
 }
 
 // Router keeps conversations on their replicas. Make one with [New]. All
@@ -48,9 +51,12 @@ type Router struct {
 	baseOnce sync.Once
 	base     *http.Transport
 
+	unknownModel atomic.Uint64 // requests
+
 	mu      sync.Mutex // changes to what follows; never held over I/O
 	pools   atomic.Pointer[pools]
 	running bool
+	absent  []absent
 }
 
 // pools is an immutable snapshot.
@@ -94,7 +100,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	scraper, err := metrics.NewScraper(metrics.Config{
-		Client: cfg.scrapeClient, Interval: cfg.scrapeInterval, Timeout: cfg.scrapeInterval,
+		Client: cfg.scrapeClient, Interval: cfg.scrapeInterval, Timeout: min(cfg.scrapeInterval, maxScrapeTimeout),
 	})
 	if err != nil {
 		return nil, err
@@ -167,6 +173,7 @@ func (r *Router) update() error {
 	}
 	next.named = len(next.order) > 1 || len(next.order) == 1 && next.order[0].model != ""
 	r.pools.Store(next)
+	r.restoreAbsent()
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -194,10 +201,16 @@ func (r *Router) pool(model string) (*pool, error) {
 // lets it, and then returns the context's cause. Other errors wrap
 // [ErrNoReplica], [ErrUnknownModel], [ErrClientRank] or [ErrClosed].
 func (r *Router) Route(ctx context.Context, req Request) (Lease, error) {
-	return r.route(ctx, &req, nil)
+	lease, err := r.route(ctx, &req)
+	if err == nil {
+		lease.pool.counts.routed(lease)
+	}
+	return lease, err
 }
 
-func (r *Router) route(ctx context.Context, req *Request, tried []*replica.Replica) (Lease, error) {
+// route is Route for a request that may be sent to another replica yet: its
+// outcome is not counted.
+func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 	if ctx.Err() != nil {
 		return Lease{}, context.Cause(ctx)
 	}
@@ -206,15 +219,32 @@ func (r *Router) route(ctx context.Context, req *Request, tried []*replica.Repli
 	}
 	p, err := r.pool(req.Model)
 	if err != nil {
+		r.unknownModel.Add(1)
 		return Lease{}, err
 	}
-	lease, err := p.route(req, tried, r.clock.Now())
+	lease, err := p.route(req, r.clock.Now())
 	if err != nil {
 		p.counts.refused.Add(1)
-		return Lease{}, err
 	}
-	p.counts.routed(lease)
-	return lease, nil
+	return lease, err
+}
+
+// Key returns the session key of a request as the router's transport would find
+// it, for programs that call Route themselves. field finds the fields of the
+// JSON body by dotted paths of one or two keys; nil stands for none.
+func (r *Router) Key(h http.Header, field func(path string) string) affinity.Key {
+	return r.cfg.key(affinity.NewRequest(h, field))
+}
+
+// untried reports whether there is an endpoint besides the lease's and those
+// that were tried before.
+func (r *Router) untried(l Lease, tried []*replica.Replica) bool {
+	for _, m := range *l.pool.members.Load() {
+		if !m.SameEndpoint(l.member.Replica) && !triedAlready(m, tried) {
+			return true
+		}
+	}
+	return false
 }
 
 // Replicas returns the replicas in their order. Do not modify the slice.

@@ -3,6 +3,7 @@ package warmroute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"sync"
@@ -16,6 +17,10 @@ import (
 // their vote.
 const staleScrapes = 5
 
+// maxScrapeTimeout bounds a request for a metrics page, however rarely one is
+// made.
+const maxScrapeTimeout = 5 * time.Second
+
 // sweepInterval is how often expired conversations are removed. Expiry itself
 // does not wait for it.
 const sweepInterval = time.Second
@@ -23,7 +28,8 @@ const sweepInterval = time.Second
 // Run reads the endpoints' metrics and removes expired conversations, until ctx
 // ends or the router is closed; it returns nil then, after all that it started
 // has ended. A router that is not run still routes, by its own counts. While
-// one Run is going on another returns [ErrRunning].
+// one Run is going on another returns [ErrRunning]; after Close it returns
+// [ErrClosed].
 func (r *Router) Run(ctx context.Context) error {
 	r.mu.Lock()
 	switch {
@@ -51,7 +57,7 @@ func (r *Router) Run(ctx context.Context) error {
 	defer cancel()
 	watches.Go(func() { r.clock.Run(ctx) })
 
-	watching := map[string]context.CancelFunc{}
+	watching := map[uint64]context.CancelFunc{} // by the endpoint's ID
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	for {
@@ -72,11 +78,11 @@ func (r *Router) Run(ctx context.Context) error {
 
 // reconcile starts a watch for each endpoint that has none and ends those of
 // endpoints that are gone.
-func (r *Router) reconcile(ctx context.Context, watching map[string]context.CancelFunc, watches *sync.WaitGroup) {
-	current := map[string]bool{}
+func (r *Router) reconcile(ctx context.Context, watching map[uint64]context.CancelFunc, watches *sync.WaitGroup) {
+	current := map[uint64]bool{}
 	for _, e := range r.set.Endpoints() {
-		current[e.URL] = true
-		if watching[e.URL] != nil {
+		current[e.ID] = true
+		if watching[e.ID] != nil {
 			continue
 		}
 		base, err := url.Parse(e.URL)
@@ -85,23 +91,23 @@ func (r *Router) reconcile(ctx context.Context, watching map[string]context.Canc
 			continue
 		}
 		watch, cancel := context.WithCancel(ctx)
-		watching[e.URL] = cancel
-		w := &watcher{router: r, endpoint: e, base: base}
+		watching[e.ID] = cancel
+		w := &watcher{router: r, endpoint: e.Endpoint, base: base}
 		watches.Go(func() {
 			r.scraper.Watch(watch, base, func(page metrics.Page, err error) { w.report(watch, page, err) })
 		})
 	}
-	for u, cancel := range watching {
-		if !current[u] {
+	for id, cancel := range watching {
+		if !current[id] {
 			cancel()
-			delete(watching, u)
+			delete(watching, id)
 		}
 	}
 }
 
 // Scrape reads the metrics page of every endpoint once, so that ranks are known
 // before the first request comes. It returns when all have answered, failed or
-// run into the time limit of one scrape interval, with the errors joined:
+// run into the time limit of a scrape, with the errors joined:
 // routing goes on without what they would have said.
 func (r *Router) Scrape(ctx context.Context) error {
 	endpoints := r.set.Endpoints()
@@ -115,7 +121,7 @@ func (r *Router) Scrape(ctx context.Context) error {
 				return
 			}
 			page, err := r.scraper.Scrape(ctx, base)
-			w := &watcher{router: r, endpoint: e, base: base}
+			w := &watcher{router: r, endpoint: e.Endpoint, base: base}
 			w.report(ctx, page, err)
 			errs[i] = err
 		})
@@ -135,6 +141,7 @@ type watcher struct {
 	asked    bool    // /server_info has been asked since started
 	started  float64 // restart mark
 	fewer    int     // pages in a row that had fewer engines than known
+	told     int     // the number of engines that was complained about
 }
 
 // fewerPages is how many pages in a row must have fewer engines before it is
@@ -187,8 +194,15 @@ func (w *watcher) ranks(engines int, whole bool) {
 		err = w.router.update()
 		w.router.cfg.logger.Info("ranks found", "url", w.endpoint.URL, "ranks", engines)
 	}
-	if err != nil && !errors.Is(err, replica.ErrUnknown) { // unknown: removed meanwhile
-		w.router.cfg.logger.Warn("ranks not taken over", "url", w.endpoint.URL, "ranks", engines, "err", err)
+	if errors.Is(err, replica.ErrUnknown) {
+		return // removed meanwhile
+	}
+	if err == nil && w.endpoint.Ranks != 0 && w.endpoint.Ranks != engines {
+		err = fmt.Errorf("configured for %d", w.endpoint.Ranks)
+	}
+	if err != nil && w.told != engines {
+		w.told = engines
+		w.router.cfg.logger.Warn("engines on the metrics page are not the endpoint's ranks", "url", w.endpoint.URL, "engines", engines, "err", err)
 	}
 }
 

@@ -23,14 +23,32 @@ func (r *Router) Save(out io.Writer) error {
 			})
 		}
 	}
+	r.mu.Lock()
+	for _, a := range r.absent {
+		// Never met again so far: they go on being idle.
+		h := affinity.HomeSnapshot{Table: a.Table, Home: a.Home}
+		for _, b := range a.Bindings {
+			b.Idle += max(0, now.Sub(a.read))
+			h.Bindings = append(h.Bindings, b)
+		}
+		s.Homes = append(s.Homes, h)
+	}
+	r.mu.Unlock()
 	return s.Write(out)
 }
 
-// Restore binds conversations as [Router.Save] found them and returns how many.
-// The time in between counts as idle. Those whose replica or model is not there
-// any more, whose TTL is over, or that have come back on their own, are left
-// out, as are those that do not fit the table. Replicas are known by their
-// names: [Router.Scrape] first, where ranks are to be discovered.
+// absent is what was restored of a replica that is not there, yet.
+type absent struct {
+	affinity.HomeSnapshot
+	read time.Time
+}
+
+// Restore binds conversations as [Router.Save] found them and returns how many
+// it has bound by now. The time in between counts as idle. Those whose TTL is
+// over, or that have come back on their own, are left out, as are those that do
+// not fit the table. Replicas are known by their names. Conversations of those
+// that are not there are bound when they come, be it that their ranks are yet
+// to be discovered or that they are added later.
 //
 // It reads in to its end before it changes anything, and returns an error that
 // wraps [affinity.ErrSnapshot] for what Save did not write or what was damaged
@@ -42,22 +60,51 @@ func (r *Router) Restore(in io.Reader) (restored int, err error) {
 	}
 	now := time.Now()
 	away := max(0, now.Sub(s.Time))
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, h := range s.Homes {
-		m := r.member(h.Table, h.Home)
-		if m == nil {
-			continue
-		}
+		live := h.Bindings[:0]
 		for _, b := range h.Bindings {
-			// Not the sum: a damaged clock must not make it overflow.
+			// Not the sum: a clock that was wrong must not make it overflow.
 			if b.Idle < r.cfg.ttl && away < r.cfg.ttl-b.Idle {
 				b.Idle += away
-				if m.home.Restore(b, now) {
-					restored++
-				}
+				live = append(live, b)
 			}
+		}
+		h.Bindings = live
+		if m := r.member(h.Table, h.Home); m != nil {
+			restored += m.restore(h.Bindings, 0, now)
+		} else if len(live) > 0 {
+			r.absent = append(r.absent, absent{h, now})
 		}
 	}
 	return restored, nil
+}
+
+func (m *member) restore(bindings []affinity.Binding, away time.Duration, now time.Time) (n int) {
+	for _, b := range bindings {
+		b.Idle += away
+		if m.home.Restore(b, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// restoreAbsent binds the conversations of replicas that have come meanwhile.
+// The router's lock is held.
+func (r *Router) restoreAbsent() {
+	now := time.Now()
+	r.absent = slices.DeleteFunc(r.absent, func(a absent) bool {
+		away := max(0, now.Sub(a.read))
+		m := r.member(a.Table, a.Home)
+		if m == nil {
+			return away >= r.cfg.ttl
+		}
+		n := m.restore(a.Bindings, away, now)
+		r.cfg.logger.Info("sessions restored", "replica", m.Name(), "sessions", n)
+		return true
+	})
 }
 
 // member finds a replica by the names that Save wrote.

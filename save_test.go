@@ -67,6 +67,42 @@ func TestSaveAndRestore(t *testing.T) {
 	})
 }
 
+// The engines may come up after the gateway: their ranks are discovered then,
+// and with them the homes of what was saved.
+func TestRestoreBeforeTheReplicasAreThere(t *testing.T) {
+	pages := newPages(map[string]string{})
+	scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithSessionTTL(time.Hour)}, func(t *testing.T, r *warmroute.Router) {
+		before := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 2}, {URL: "http://b"}}, warmroute.WithSessionTTL(time.Hour))
+		homes := map[string]string{}
+		for i := range 12 {
+			s := fmt.Sprint("s", i)
+			homes[s], _ = turn(t, before, s)
+		}
+		var file bytes.Buffer
+		require.NoError(t, before.Save(&file))
+		n, err := r.Restore(bytes.NewReader(file.Bytes()))
+		require.NoError(t, err)
+		assert.Zero(t, n, "nobody is there yet")
+		time.Sleep(20 * time.Minute)
+
+		file.Reset()
+		require.NoError(t, r.Save(&file), "a second restart meanwhile loses nothing")
+		again := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 2}, {URL: "http://b"}}, warmroute.WithSessionTTL(time.Hour))
+		n, err = again.Restore(bytes.NewReader(file.Bytes()))
+		require.NoError(t, err)
+		assert.Equal(t, 12, n)
+
+		pages.set("a", idle(0, 1))
+		time.Sleep(10 * time.Second)
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b"}))
+		for s, home := range homes {
+			name, outcome := turn(t, r, s)
+			assert.Equal(t, warmroute.Sticky, outcome)
+			assert.Equal(t, home, name)
+		}
+	})
+}
+
 func TestADamagedFileChangesNothing(t *testing.T) {
 	router := newRouter(t, four())
 	for i := range 40 {

@@ -245,6 +245,62 @@ func TestOtherGatewaysCount(t *testing.T) {
 	})
 }
 
+func TestOnePageSharedByTwoCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(seen)
+		client := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			time.Sleep(time.Millisecond)
+			return answer(200, io.NopCloser(strings.NewReader(pageOf(map[int]engine{0: {running: "9", waiting: "0"}})))), nil
+		})}
+		router := newRouter(t, at("http://a"), warmroute.WithScrapeClient(client), warmroute.WithPicker(newSeen(p)))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { assert.NoError(t, router.Scrape(t.Context())) })
+		}
+		both.Wait()
+		route(t, router, warmroute.Request{}).Done(warmroute.Result{})
+		assert.Zero(t, p.candidates[0].Others)
+		assert.Equal(t, 9, p.candidates[0].Running)
+	})
+}
+
+func TestOthersOfStalePagesDoNotCount(t *testing.T) {
+	p := new(seen)
+	pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "9", waiting: "0"}})})
+	scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithPicker(newSeen(p))}, func(t *testing.T, r *warmroute.Router) {
+		time.Sleep(3 * time.Second)
+		route(t, r, warmroute.Request{}).Done(warmroute.Result{})
+		assert.Equal(t, 9, p.candidates[0].Others)
+		pages.set("a", "")
+		time.Sleep(10 * time.Second)
+		route(t, r, warmroute.Request{}).Done(warmroute.Result{})
+		assert.Zero(t, p.candidates[0].Others)
+		assert.True(t, p.candidates[0].Stale)
+		assert.Equal(t, -1, p.candidates[0].Running)
+	})
+}
+
+func TestAbsurdCountsAreMissing(t *testing.T) {
+	for _, absurd := range []string{"1e15", "1e300"} {
+		pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: absurd, waiting: "4"}})})
+		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 64, Source: "default"}, r.Stats().Pools[0].Spill)
+			assert.Nil(t, replicaStats(t, r, "a:80").Running)
+		})
+	}
+}
+
+// An endpoint that left and came back for another model is watched anew.
+func TestAnEndpointThatComesBackIsAskedAnew(t *testing.T) {
+	pages := newPages(map[string]string{"a": idle(0), "b": idle(0), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":64}}}`})
+	scraped(t, pages, []warmroute.Endpoint{{URL: "http://a", Model: "x"}, {URL: "http://b", Model: "x"}}, nil, func(t *testing.T, r *warmroute.Router) {
+		require.NoError(t, r.Remove("http://a"))
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://a", Model: "y"}))
+		time.Sleep(2 * time.Second)
+		assert.Equal(t, warmroute.Threshold{Value: 16, Source: "server_info"}, r.Stats().Pools[1].Spill)
+	})
+}
+
 func TestSpillThresholdIsFound(t *testing.T) {
 	waiting := func(running string) string {
 		return pageOf(map[int]engine{0: {running: running, waiting: "2"}})

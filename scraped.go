@@ -38,16 +38,32 @@ func engineOf(engines []metrics.Snapshot, i, n, rank int) (metrics.Snapshot, boo
 
 // observe takes over a snapshot.
 func (m *member) observe(s metrics.Snapshot, at time.Time) {
+	last := m.scraped.Load()
+	if last != nil && last.at.Equal(at) {
+		return // two callers shared one request for the page
+	}
+	s.Running, s.Waiting, s.WaitingForCapacity = sane(s.Running), sane(s.Waiting), sane(s.WaitingForCapacity)
 	next := &scraped{Snapshot: s, at: at}
 	if s.Running.OK && s.Waiting.OK {
 		next.beyond = max(0, int(s.Running.Value+s.Waiting.Value)-m.InFlight())
 		// A request of ours that ended while the page was on its way is nobody
 		// else's: what is beyond ours counts when two pages in a row show it.
-		if last := m.scraped.Load(); last != nil {
+		if last != nil {
 			next.others = min(next.beyond, last.beyond)
 		}
 	}
 	m.scraped.Store(next)
+}
+
+// mostRequests is more than any engine runs or queues: a page that says more
+// is broken, and must not set a spill threshold.
+const mostRequests = 1 << 20
+
+func sane(n metrics.Number) metrics.Number {
+	if n.Value > mostRequests {
+		return metrics.Number{}
+	}
+	return n
 }
 
 // candidate is the member as pickers see it.
@@ -85,6 +101,7 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 // learn keeps the most requests seen running while others waited for capacity:
 // a lower bound of what the engine runs at once.
 func (p *pool) learn(s metrics.Snapshot) {
+	s.Running, s.Waiting, s.WaitingForCapacity = sane(s.Running), sane(s.Waiting), sane(s.WaitingForCapacity)
 	waiting := s.WaitingForCapacity
 	if !waiting.OK {
 		waiting = s.Waiting // vLLM before 0.20

@@ -13,6 +13,8 @@ type Stats struct {
 	// Since is when the counting began: when the router was made.
 	Since time.Time   `json:"since"`
 	Pools []PoolStats `json:"pools"`
+	// UnknownModel counts requests for a model that no pool serves.
+	UnknownModel uint64 `json:"unknown_model"`
 }
 
 // PoolStats is the pool of one model.
@@ -32,9 +34,10 @@ type PoolStats struct {
 	Replicas    []ReplicaStats `json:"replicas"`
 }
 
-// RequestStats counts requests by outcome. Failed ones are among them: no
-// answer, a 5xx, a stream that broke, or an error that the engine reported
-// inside its answer. Refused ones are not: there was nowhere to send them.
+// RequestStats counts requests by outcome, once each; one that failed over to
+// another replica by its outcome there. Failed ones are among them: no answer,
+// a 5xx, a stream that broke, or an error that the engine reported inside its
+// answer. Refused ones are not: there was nowhere to send them.
 type RequestStats struct {
 	Sticky  uint64 `json:"sticky"`
 	Placed  uint64 `json:"placed"`
@@ -75,7 +78,9 @@ type ReplicaStats struct {
 	SpilledIn uint64 `json:"spilled_in"`
 	Pinned    uint64 `json:"pinned"`
 	Unkeyed   uint64 `json:"unkeyed"`
-	Failed    uint64 `json:"failed"`
+	// Failed counts attempts: a request that could not be delivered here and
+	// went to another replica is among them.
+	Failed uint64 `json:"failed"`
 	// Running, Waiting and KVUsage (0 to 1) are the engine's, as scraped.
 	Running *int     `json:"running"`
 	Waiting *int     `json:"waiting"`
@@ -88,14 +93,16 @@ type ReplicaStats struct {
 	ScrapedAgo *float64 `json:"scraped_ago_s"`
 	Stale      bool     `json:"stale"`
 
-	firstByte metrics.HistogramSnapshot
+	// FirstByte is, in seconds, the time from routing a streamed request to the
+	// first byte of its answer's body. It is not in the JSON.
+	FirstByte metrics.HistogramSnapshot `json:"-"`
 }
 
 // Stats returns the current counts. Each number is exact; they are read one
 // after another while requests go on.
 func (r *Router) Stats() Stats {
 	now := time.Now()
-	s := Stats{Since: r.since, Pools: []PoolStats{}}
+	s := Stats{Since: r.since, Pools: []PoolStats{}, UnknownModel: r.unknownModel.Load()}
 	for _, p := range r.pools.Load().order {
 		s.Pools = append(s.Pools, p.stats(now))
 	}
@@ -140,7 +147,7 @@ func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
 		InFlight: m.InFlight(), Sessions: m.home.Sessions(),
 		Sticky: c.sticky.Load(), Placed: c.placed.Load(), SpilledIn: c.spilledIn.Load(),
 		Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
-		Stale: true, firstByte: c.firstByte.Snapshot(),
+		Stale: true, FirstByte: c.firstByte.Snapshot(),
 	}
 	if rank := m.Rank(); rank != replica.NoRank {
 		s.Rank = &rank

@@ -2,8 +2,10 @@ package warmroute_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,7 +55,7 @@ func TestStatsJSON(t *testing.T) {
 	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	var v any
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &v))
-	want := strings.Fields(`since pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
+	want := strings.Fields(`since unknown_model pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
 		pools.in_flight pools.sessions pools.sticky_share pools.requests pools.requests.sticky pools.requests.placed
 		pools.requests.spilled pools.requests.pinned pools.requests.unkeyed pools.requests.failed pools.requests.refused
 		pools.requests.picker_errors pools.tokens pools.tokens.prompt_cached pools.tokens.prompt_computed
@@ -196,6 +198,14 @@ func TestErrorHandler(t *testing.T) {
 		}
 		assert.NotContains(t, w.Body.String(), "secret-host")
 	}
+	w := httptest.NewRecorder()
+	warmroute.ErrorHandler(w, httptest.NewRequest(http.MethodPost, "/v1/messages", nil), fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 1}))
+	assert.Equal(t, 413, w.Code)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("a cause of its own"))
+	w = httptest.NewRecorder()
+	warmroute.ErrorHandler(w, httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx), context.Cause(ctx))
+	assert.Equal(t, warmroute.StatusClientClosedRequest, w.Code)
 }
 
 func TestWriteMetricsReportsItsWriter(t *testing.T) {

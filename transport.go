@@ -45,7 +45,8 @@ type Transport struct {
 
 // Transport returns a transport that sends requests through base. If base is
 // nil it is one made for engines: up to 1,024 idle connections to each
-// endpoint, no proxy, no compression of its own, 5 seconds to connect.
+// endpoint for 4 seconds, no proxy, no compression of its own, 2 seconds to
+// connect.
 func (r *Router) Transport(base http.RoundTripper) *Transport {
 	if base == nil {
 		base = r.defaultBase()
@@ -57,13 +58,15 @@ func (r *Router) Transport(base http.RoundTripper) *Transport {
 // close its connections.
 func (r *Router) defaultBase() *http.Transport {
 	r.baseOnce.Do(func() {
-		dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+		dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 		r.base = &http.Transport{
 			DialContext: dialer.DialContext,
 			// The default of two idle connections would dial anew for almost
 			// every concurrent request (golang/go#13801).
-			MaxIdleConnsPerHost:   1024,
-			IdleConnTimeout:       90 * time.Second,
+			MaxIdleConnsPerHost: 1024,
+			// uvicorn, below vLLM, closes a connection that is idle for 5 s: one
+			// taken up just then would fail its request.
+			IdleConnTimeout:       4 * time.Second,
 			TLSHandshakeTimeout:   5 * time.Second,
 			ExpectContinueTimeout: time.Second,
 			ForceAttemptHTTP2:     true,
@@ -81,77 +84,66 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	closed := false
+	defer func() {
+		// Also when a key function or the base panics. An attempt that got an
+		// answer leaves the body to the base, which may be sending it yet.
+		if resp == nil && !closed {
+			closeBody(req)
+		}
+	}()
 	route, body, err := t.router.inspect(req)
 	if err != nil {
-		closeBody(req)
+		if errors.Is(err, errStillReading) {
+			closed = true // by inspect
+			err = context.Cause(req.Context())
+		}
 		return nil, err
 	}
-	var tried []*replica.Replica
+	defer body.forget()
 	var unreachable error
 	for {
-		lease, err := t.router.route(req.Context(), &route, tried)
+		lease, err := t.router.route(req.Context(), &route)
 		if err != nil {
-			closeBody(req)
 			if unreachable != nil && errors.Is(err, ErrNoReplica) {
 				err = fmt.Errorf("%w: %w", ErrNoReplica, unreachable)
 			}
 			return nil, err
 		}
-		resp, again, err := t.attempt(req, body, lease)
-		if err == nil {
-			return resp, nil
-		}
+		resp, again, err := t.attempt(req, body, lease, route.Tried)
 		if !again {
-			return nil, err
+			closed = true // by the attempt
+			return resp, err
 		}
 		unreachable = err
-		tried = append(tried, lease.Replica())
+		route.Tried = append(route.Tried, lease.Replica())
 	}
 }
 
 // attempt sends the request to one replica. again says that nothing was sent
 // and that the request's body was left open for another attempt.
-func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease) (resp *http.Response, again bool, err error) {
+func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, tried []*replica.Replica) (resp *http.Response, again bool, err error) {
 	start := time.Now()
-	// Also when the base panics: the lease must not stay open.
+	x := newExchange(req, body, lease)
 	returned := false
 	defer func() {
-		if !returned {
+		if !returned { // the base panicked
+			lease.pool.counts.routed(lease)
 			lease.Done(Result{NoTokens: true})
-			closeBody(req)
 		}
 	}()
-	x := newExchange(req, body, lease)
 	resp, err = t.base.RoundTrip(&x.req)
 	if err == nil && resp == nil {
 		err = errors.New("warmroute: base transport returned neither response nor error")
 	}
 	returned = true
 	if err != nil {
-		caller := req.Context().Err() != nil
-		result := Result{Err: err, NoTokens: true}
-		if caller {
-			result.Err = nil
-		}
-		unsent := !caller && isDialError(err)
-		if unsent {
-			lease.member.Unreachable(time.Now())
-		}
-		again = unsent && t.router.cfg.failover && x.out.reusable()
-		if !again {
-			x.out.finish(true)
-		}
-		lease.Done(result)
-		if unsent && t.router.cfg.logger != nil {
-			t.router.cfg.logger.Warn("replica unreachable", "replica", lease.member.Name(), "err", err)
-		}
-		if unsent && !again {
-			err = fmt.Errorf("%w: %w", ErrNoReplica, err)
-		}
+		again, err = t.failed(req, x, lease, tried, err)
 		return nil, again, err
 	}
 	x.out.finish(false)
+	lease.pool.counts.routed(lease)
 	lease.member.Reached()
 	if resp.StatusCode < http.StatusBadRequest {
 		lease.Answered()
@@ -166,6 +158,30 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease) (r
 	}
 	x.in.wrap(req, resp, lease, start)
 	return resp, false, nil
+}
+
+// failed ends an attempt that got no answer.
+func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, tried []*replica.Replica, err error) (again bool, _ error) {
+	result := Result{Err: err, NoTokens: true}
+	switch {
+	case req.Context().Err() != nil || x.out.broken():
+		result.Err = nil // the caller's doing
+	case isDialError(err):
+		result.Unreachable = true
+		again = t.router.cfg.failover && t.router.untried(lease, tried) && x.out.reusable()
+	}
+	if !again {
+		x.out.finish(true)
+		lease.pool.counts.routed(lease)
+	}
+	lease.done(result, !again)
+	if result.Unreachable {
+		t.router.cfg.logger.Warn("replica unreachable", "replica", lease.member.Name(), "err", err)
+		if !again {
+			err = fmt.Errorf("%w: %w", ErrNoReplica, err)
+		}
+	}
+	return again, err
 }
 
 // isDialError reports whether no connection was made, so that nothing was sent.
@@ -205,11 +221,24 @@ func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
 	if body.ReadCloser != nil {
 		x.out.inner, x.out.length = body.ReadCloser, req.ContentLength
 		x.req.Body = &x.out
-		if body.getBody != nil {
-			x.req.GetBody = body.getBody
+		if body.rewind != nil {
+			x.req.GetBody = body.rewind.getBody
+		}
+		if mayRepeat(req) {
+			x.req.GetBody = nil
 		}
 	}
 	return x
+}
+
+// mayRepeat reports whether http.Transport would send the request once more,
+// if it has a GetBody, after a connection broke in the middle of it: it takes
+// an idempotency key for leave to. vLLM knows no such key and would generate
+// twice. What was not sent at all may be sent again all the same.
+func mayRepeat(req *http.Request) bool {
+	_, ok := req.Header["Idempotency-Key"]
+	_, x := req.Header["X-Idempotency-Key"]
+	return ok || x
 }
 
 // joinPath puts u's path below base's, both as they are escaped.
@@ -276,7 +305,8 @@ func clientRank(h http.Header) (string, bool) {
 }
 
 // inspect finds out what routing needs to know. Parts of the request's body may
-// be read for it; the returned body gives them again.
+// be read for it; the returned body gives them again. If the error is
+// errStillReading the body is being closed.
 func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
@@ -296,11 +326,15 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if session, ok := contextSession(ctx); ok {
 		route.Session = session
 	} else {
+		in.asked.Header = req.Header
 		key := r.cfg.key(in.asked)
 		route.Session, route.Parent = key.Session, key.Parent
 	}
 	if r.pools.Load().named {
 		route.Model = in.String("model")
+	}
+	if in.stillReading {
+		return Request{}, requestBody{}, errStillReading
 	}
 	return route, in.body(), nil
 }

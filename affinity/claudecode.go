@@ -32,7 +32,7 @@ func ClaudeCodeHeader(r *Request) Key {
 // user_..._account_..._session_<id>. The rest of the value is one per user and
 // device and never a key.
 func ClaudeCodeBody(r *Request) Key {
-	id := r.Body.String("metadata.user_id")
+	id := r.Field("metadata.user_id")
 	if id == "" {
 		return Key{}
 	}

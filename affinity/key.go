@@ -23,33 +23,27 @@ type Key struct {
 // Valid reports whether the key names a conversation: 1 to [MaxKeyLen] bytes.
 func (k Key) Valid() bool { return k.Session != "" && len(k.Session) <= MaxKeyLen }
 
-// Body gives access to the fields of a JSON request body.
-type Body interface {
-	// String returns the string at a dotted path of one or two keys
-	// ("session_id", "metadata.user_id"), empty if there is none.
-	String(path string) string
-}
-
 // Request is what a [KeyFunc] may look at.
 type Request struct {
 	Header http.Header
-	// Body reads the request body when it is first asked, up to the peek limit;
-	// it is never nil for requests made by [NewRequest].
-	Body Body
+	field  func(path string) string
 }
 
-// NewRequest returns a Request for the header and body; a nil body has no
-// fields.
-func NewRequest(h http.Header, body Body) *Request {
-	if body == nil {
-		body = noBody{}
+// NewRequest returns a Request with the given header. field finds the fields of
+// its JSON body; nil stands for a request without.
+func NewRequest(h http.Header, field func(path string) string) *Request {
+	return &Request{Header: h, field: field}
+}
+
+// Field returns the string at a dotted path of one or two keys of the JSON body
+// ("session_id", "metadata.user_id"), empty if there is none. The body is read
+// when this is first called, up to the router's peek limit.
+func (r *Request) Field(path string) string {
+	if r.field == nil {
+		return ""
 	}
-	return &Request{Header: h, Body: body}
+	return r.field(path)
 }
-
-type noBody struct{}
-
-func (noBody) String(string) string { return "" }
 
 // KeyFunc finds the session key in a request, or returns the zero Key. It must
 // be safe for concurrent use and must not keep the request. Functions that
@@ -78,7 +72,7 @@ func Header(name string) KeyFunc {
 // JSONPath returns the string at a dotted path of one or two keys of the JSON
 // body as the key.
 func JSONPath(path string) KeyFunc {
-	return func(r *Request) Key { return Key{Session: r.Body.String(path)} }
+	return func(r *Request) Key { return Key{Session: r.Field(path)} }
 }
 
 // headerValue is http.Header.Get for a canonical name, without its conversion.

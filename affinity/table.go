@@ -13,12 +13,15 @@ const (
 	DefaultMaxSessions = 1 << 20
 )
 
+// MaxTTL is ten years, in place of any longer TTL.
+const MaxTTL = 10 * 365 * 24 * time.Hour
+
 const shardCount = 256 // a power of two
 
 // Config bounds a [Table]. The zero value takes the defaults.
 type Config struct {
 	// TTL is how long a conversation without a request is remembered, counted
-	// from the end of its last request. Default [DefaultTTL].
+	// from the end of its last request. Default [DefaultTTL], at most [MaxTTL].
 	TTL time.Duration
 	// MaxSessions is the number of conversations remembered. When it is reached
 	// the longest idle one goes; one with a request in flight never does, so
@@ -78,14 +81,20 @@ type Session[H any] struct {
 	state    atomic.Uint32
 }
 
-// Bits of Session.state. They are written with the shard's lock held.
+// Bits of Session.state. They are written with the shard's lock held. The bits
+// above them are the memo, which anybody may write.
 const (
 	warm     = 1 << iota // an answer of the home has begun
 	collided             // in shard.collided, not in shard.byHash
 	removed              // not in the table any more
 	byTick               // filed in a tick of the wheel
 	bySpan               // filed in a span of the wheel
+
+	memoShift = iota
 )
+
+// MaxMemo is the largest memo of a [Session].
+const MaxMemo = 1<<(32-memoShift) - 1
 
 func (s *Session[H]) is(bits uint32) bool { return s.state.Load()&bits != 0 }
 
@@ -94,6 +103,7 @@ func NewTable[H any](cfg Config) *Table[H] {
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL
 	}
+	cfg.TTL = min(cfg.TTL, MaxTTL)
 	if cfg.MaxSessions <= 0 {
 		cfg.MaxSessions = DefaultMaxSessions
 	}
@@ -102,7 +112,7 @@ func NewTable[H any](cfg Config) *Table[H] {
 		// A TTL back, so that no last use that still counts lies before it.
 		base: time.Now().Add(-cfg.TTL),
 		ttl:  int64(cfg.TTL),
-		tick: max(int64(cfg.TTL)/ticksPerTTL, int64(time.Millisecond)),
+		tick: max(int64(cfg.TTL)/ticksPerTTL, int64(minTick)),
 		max:  int64(cfg.MaxSessions),
 	}
 	t.rehash = t.Hash
@@ -126,7 +136,7 @@ func (t *Table[H]) Hash(key string) uint64 {
 func (t *Table[H]) Len() int { return int(t.n.Load()) }
 
 // Tick is how much later than its TTL a conversation may be removed by
-// [Table.Sweep]: a 4096th of the TTL, at least a millisecond. It is not found
+// [Table.Sweep]: a 4096th of the TTL, at least 50 milliseconds. It is not found
 // any more as soon as the TTL is over.
 func (t *Table[H]) Tick() time.Duration { return time.Duration(t.tick) }
 
@@ -328,6 +338,21 @@ func (s *Session[H]) Home() *Home[H] {
 	return nil
 }
 
+// Memo is a number that the table keeps with the conversation for its user: 0
+// until [Session.SetMemo], and again when the conversation loses its home.
+func (s *Session[H]) Memo() uint32 { return s.state.Load() >> memoShift }
+
+// SetMemo sets the memo; above [MaxMemo] it is that.
+func (s *Session[H]) SetMemo(memo uint32) {
+	memo = min(memo, MaxMemo) << memoShift
+	for {
+		old := s.state.Load()
+		if s.state.CompareAndSwap(old, old&(1<<memoShift-1)|memo) {
+			return
+		}
+	}
+}
+
 // bind needs the shard's lock, and that s has no home.
 func (s *Session[H]) bind(h *Home[H], shard int) {
 	h.sessions.Add(1)
@@ -342,7 +367,7 @@ func (s *Session[H]) bind(h *Home[H], shard int) {
 
 // unbind needs the shard's lock.
 func (s *Session[H]) unbind(shard int) {
-	s.state.And(^uint32(warm))
+	s.state.And(1<<memoShift - 1 - warm) // and no memo
 	h := s.home.Load()
 	if h == nil {
 		return

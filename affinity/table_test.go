@@ -416,6 +416,26 @@ func TestMemoryComesBackAfterMassExpiry(t *testing.T) {
 	tb.Release(s, later)
 }
 
+func TestMemo(t *testing.T) {
+	tb := newTable(t, affinity.Config{})
+	one, two := tb.NewHome(1), tb.NewHome(2)
+	s := tb.begin("a", one)
+	assert.Zero(t, s.Memo())
+	for _, v := range []uint32{1, 5125, affinity.MaxMemo, 0, 7} {
+		s.SetMemo(v)
+		assert.Equal(t, v, s.Memo())
+	}
+	s.SetMemo(affinity.MaxMemo + 1)
+	assert.Equal(t, uint32(affinity.MaxMemo), s.Memo())
+	assert.Equal(t, 1, tb.home("a"), "and nothing else changes")
+	tb.end(s)
+	assert.Same(t, s, tb.begin("a", nil))
+	assert.Equal(t, uint32(affinity.MaxMemo), s.Memo())
+	tb.Bind(s, two, time.Now())
+	assert.Zero(t, s.Memo(), "it was of the other home")
+	tb.end(s)
+}
+
 func TestHitAllocatesNothing(t *testing.T) {
 	tb := newTable(t, affinity.Config{})
 	tb.use("a", tb.NewHome(1))

@@ -22,6 +22,9 @@ const (
 	spanSlots    = 128 // more than a TTL has spans, so that none is met twice
 )
 
+// minTick makes 32 bits of ticks last for six years.
+const minTick = 50 * time.Millisecond
+
 const never = math.MaxInt64
 
 type wheel[H any] struct {

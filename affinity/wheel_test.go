@@ -17,7 +17,7 @@ import (
 // removes each of them between the end of its TTL and two ticks later: one for
 // the sweep, one for the wheel.
 func TestNoneIsKeptMoreThanATickTooLong(t *testing.T) {
-	for _, ttl := range []time.Duration{5 * time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+	for _, ttl := range []time.Duration{5 * time.Millisecond, time.Second, 3 * time.Minute, time.Minute, time.Hour, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(ttl), 3))
 			tb := newTable(t, affinity.Config{TTL: ttl})

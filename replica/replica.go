@@ -47,6 +47,7 @@ type Replica struct {
 // server is what the ranks of one endpoint share.
 type server struct {
 	endpoint Endpoint
+	id       uint64 // another each time an endpoint is added
 	url      *url.URL
 	name     string       // host:port[/prefix], the port always spelled out
 	ranks    atomic.Int32 // 0 while not known
@@ -120,7 +121,15 @@ func (r *Replica) BeginUnlessAbove(limit int) bool {
 // End counts a request out.
 func (r *Replica) End() { r.inFlight.Add(-1) }
 
-// State is the replica's state at now.
+// Reachable reports whether the endpoint could be connected to when that was
+// last tried, or may be tried again. It says so of a Draining replica too.
+func (r *Replica) Reachable(now time.Time) bool { return !r.server.health.down(now) }
+
+// Draining reports whether the replica takes no new conversations.
+func (r *Replica) Draining() bool { return r.draining.Load() }
+
+// State is the replica's state at now. One that is Draining is shown as that,
+// whether it can be reached or not.
 func (r *Replica) State(now time.Time) State {
 	switch {
 	case r.removed.Load():

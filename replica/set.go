@@ -21,6 +21,7 @@ var (
 type Set struct {
 	mu       sync.Mutex // serializes changes; never held over I/O
 	servers  []*server
+	added    uint64 // endpoints ever
 	replicas atomic.Pointer[[]*Replica]
 }
 
@@ -41,13 +42,21 @@ func NewSet(endpoints ...Endpoint) (*Set, error) {
 // Replicas returns the current snapshot. Do not modify it.
 func (s *Set) Replicas() []*Replica { return *s.replicas.Load() }
 
-// Endpoints returns the configuration of each endpoint, in order of arrival.
-func (s *Set) Endpoints() []Endpoint {
+// Added is an endpoint in a set.
+type Added struct {
+	Endpoint
+	// ID is another each time an endpoint is added, so that one that left and
+	// came back is seen to be new.
+	ID uint64
+}
+
+// Endpoints returns the endpoints in order of arrival.
+func (s *Set) Endpoints() []Added {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Endpoint, len(s.servers))
+	out := make([]Added, len(s.servers))
 	for i, sv := range s.servers {
-		out[i] = sv.endpoint
+		out[i] = Added{sv.endpoint, sv.id}
 	}
 	return out
 }
@@ -65,7 +74,8 @@ func (s *Set) Add(e Endpoint) error {
 	if s.find(name(u)) != nil {
 		return fmt.Errorf("warmroute: URL: %q refused: %w", e.URL, ErrDuplicate)
 	}
-	sv := &server{endpoint: e, url: u, name: name(u)}
+	s.added++
+	sv := &server{endpoint: e, id: s.added, url: u, name: name(u)}
 	sv.ranks.Store(int32(e.Ranks))
 	s.servers = append(s.servers, sv)
 	next := slices.Clone(s.Replicas())

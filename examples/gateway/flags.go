@@ -28,10 +28,10 @@ func parse(args []string, output io.Writer) (config, error) {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9000", "`address` to listen on")
+	var endpoints []string
 	flags.Func("endpoint", "an engine: `URL[,ranks=N][,model=NAME]`; repeatable; without ranks they are discovered; without any endpoint four ranks are simulated", func(s string) error {
-		e, err := warmroute.ParseEndpoint(s)
-		cfg.endpoints = append(cfg.endpoints, e)
-		return err
+		endpoints = append(endpoints, s)
+		return nil
 	})
 	flags.Var(&affinity, "affinity", "keep conversations on their replica: `on|off`")
 	flags.TextVar(&spill, "spill", spill, "requests in flight on a home above which it is left: `auto|N`")
@@ -48,6 +48,15 @@ func parse(args []string, output io.Writer) (config, error) {
 	}
 	if flags.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	for _, s := range endpoints {
+		// Not in the flag's function: package flag would quote the value in its
+		// error, with the password that may be in it.
+		e, err := warmroute.ParseEndpoint(s)
+		if err != nil {
+			return config{}, err
+		}
+		cfg.endpoints = append(cfg.endpoints, e)
 	}
 	cfg.options = append(cfg.options,
 		warmroute.WithAffinity(bool(affinity)),

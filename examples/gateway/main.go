@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/warmroute/warmroute"
 )
@@ -84,11 +85,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	address := "http://" + listener.Addr().String()
 	fmt.Fprintf(stdout, `listening on %s
 try:    curl -i %s/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Session-Id: demo' \
-          -d '{"model":%q,"max_tokens":16,"messages":[{"role":"user","content":"Hello."}]}'
+          -d "{\"model\":\"%s\",\"max_tokens\":16,\"messages\":[{\"role\":\"user\",\"content\":\"$(seq -s ' ' 400)\"}]}"
+        twice: the second answer's usage has cached_tokens (-debug-headers shows the replica, too)
 stats:  %s/debug/warmroute/
 `, address, address, model, address)
 
-	server := &http.Server{Handler: newHandler(router, logger), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}
+	server := &http.Server{Handler: newHandler(router, logger), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -256,6 +256,9 @@ func TestGatewayKeepsItsSessions(t *testing.T) {
 	_, header, _ := ask(t, url+"/v1/chat/completions", http.Header{"X-Session-Id": {"s0"}}, fmt.Sprintf(chat, "hello"))
 	assert.Equal(t, "placed", header.Get(warmroute.OutcomeHeader), "a damaged file does not keep the gateway from starting")
 	require.NoError(t, stop())
+	kept, err := os.ReadFile(file + ".damaged")
+	require.NoError(t, err)
+	assert.Equal(t, "damaged", string(kept), "nor is it lost")
 
 	url, stop = start(t, "-endpoint", engine, "-sessions", filepath.Join(t.TempDir(), "no", "such", "folder"))
 	require.NotEmpty(t, url)
@@ -265,6 +268,7 @@ func TestGatewayKeepsItsSessions(t *testing.T) {
 func TestFlags(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"-endpoint a:8000", `URL: "a:8000" refused`},
+		{"-endpoint http://u:secret@a:8000", `URL: "http://xxxxx@a:8000" refused`},
 		{"-endpoint http://a,ranks=0", `ranks: "0" refused`},
 		{"-endpoint http://a -endpoint http://a", "configured already"},
 		{"-spill 0", `spill: "0" refused`},
@@ -284,6 +288,7 @@ func TestFlags(t *testing.T) {
 		err := run(t.Context(), args, io.Discard, &out)
 		require.Error(t, err, tc.args)
 		assert.ErrorContains(t, err, tc.want)
+		assert.NotContains(t, err.Error()+out.String(), "secret")
 	}
 	require.ErrorContains(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard), "help requested")
 }

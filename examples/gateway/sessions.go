@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/affinity"
 )
 
 // restoreSessions reads what saveSessions left. A file that is not there is a
-// first start; one that is damaged is said to be so and left alone, since a
+// first start; one that is damaged is said to be so and put aside, since a
 // gateway without bindings is better than none.
 func restoreSessions(router *warmroute.Router, path string, logger *slog.Logger) {
 	f, err := os.Open(path)
@@ -26,6 +27,11 @@ func restoreSessions(router *warmroute.Router, path string, logger *slog.Logger)
 	}
 	if err != nil {
 		logger.Error("sessions not restored", "file", path, "err", err)
+		if errors.Is(err, affinity.ErrSnapshot) {
+			if err := os.Rename(path, path+".damaged"); err != nil {
+				logger.Error("damaged file not put aside", "file", path, "err", err)
+			}
+		}
 		return
 	}
 	logger.Info("sessions restored", "file", path, "sessions", n)
