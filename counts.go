@@ -36,6 +36,7 @@ type memberCounts struct {
 	pinned    atomic.Uint64
 	unkeyed   atomic.Uint64
 	failed    atomic.Uint64
+	turns     turnCounts
 	firstByte *metrics.Histogram
 }
 

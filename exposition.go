@@ -63,6 +63,18 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 	w.Family("warmroute_unmeasured_requests_total", "Finished requests whose response had no cached token count.", metrics.KindCounter)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Tokens.UnmeasuredRequests), "model", p.Model) })
 
+	w.Family("warmroute_turns_total", "Turns at home, by what the engine's own counts say of their prefix.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		for _, v := range [...]struct {
+			verdict Verdict
+			n       uint64
+		}{{Verified, m.Turns.Verified}, {Lost, m.Turns.Lost}, {Ignored, m.Turns.Ignored}, {Rewritten, m.Turns.Rewritten}, {Unmeasured, m.Turns.Unmeasured}} {
+			w.Sample(float64(v.n), "model", p.Model, "replica", m.Name, "verdict", string(v.verdict))
+		}
+	})
+	w.Family("warmroute_problems", "Things that keep affinity from working; the stats say which.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(len(p.Problems)), "model", p.Model) })
+
 	w.Family("warmroute_affinity", "1 if conversations stay at home.", metrics.KindGauge)
 	eachPool(pools, func(p *PoolStats) { w.Sample(flag(p.Affinity), "model", p.Model) })
 	w.Family("warmroute_spill_threshold", "Requests in flight on a home above which it is left.", metrics.KindGauge)

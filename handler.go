@@ -59,14 +59,17 @@ func writeTable(body *bytes.Buffer, s Stats) error {
 		fmt.Fprintf(body, "%s  affinity %s  spill above %d (%s)  sticky %s  in flight %d  sessions %d  cached in the last hour %s\n",
 			model, affinity, p.Spill.Value, p.Spill.Source, percent(p.StickyShare), p.InFlight, p.Sessions, percent(p.Tokens.CachedShareLastHour))
 		w := tabwriter.NewWriter(body, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "replica\tstate\tin flight\tsessions\tsticky\tplaced\tspilled in\tpinned\tunkeyed\tfailed\trunning\twaiting\tKV used\tprefix hits\tscraped s ago\t")
+		fmt.Fprintln(w, "replica\tstate\tin flight\tsessions\tsticky\tplaced\tspilled in\tpinned\tunkeyed\tfailed\trunning\twaiting\tKV used\tprefix hits\tverified\tscraped s ago\t")
 		for _, m := range p.Replicas {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t\n",
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n",
 				m.Name, m.State, m.InFlight, m.Sessions, m.Sticky, m.Placed, m.SpilledIn, m.Pinned, m.Unkeyed, m.Failed,
-				number(m.Running), number(m.Waiting), percent(m.KVUsage), percent(m.PrefixHitRate), seconds(m.ScrapedAgo))
+				number(m.Running), number(m.Waiting), percent(m.KVUsage), percent(m.PrefixHitRate), percent(m.VerifiedShare), seconds(m.ScrapedAgo))
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		for _, problem := range p.Problems {
+			body.WriteString("PROBLEM: " + problem + "\n")
 		}
 		body.WriteByte('\n')
 	}

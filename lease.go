@@ -45,6 +45,10 @@ type Result struct {
 	// FirstByte is the time from the routing of a streamed request to the first
 	// byte of the response's body, 0 if it is not known.
 	FirstByte time.Duration
+	// API is the engine's API that the request was for, such as
+	// "/v1/responses"; empty if it is not known. Whether a rank header is
+	// honoured is judged by API.
+	API string
 	// NoTokens says that the request was not one for tokens (a list of models,
 	// a health check) or was given up by its caller, so that a missing usage
 	// means nothing.
@@ -62,19 +66,50 @@ type Lease struct {
 	session *affinity.Session[*member]
 	rank    string // the rank header's value when it is the client's own
 	outcome Outcome
+	turn
+}
+
+// turn is what a lease knows of the time before it, to judge by afterwards.
+type turn struct {
+	routed   time.Time
+	expected uint32  // prompt tokens of the conversation's last turn, at home only
+	alone    bool    // no other request was in flight on the replica
+	counted  float64 // prompt tokens that its engine had counted; below 0 if not known
+	prefill  int64   // prompt tokens it probably has to compute
 }
 
 // ticket makes Done happen once. It is reused, each time with another use, so
 // that a routed request allocates nothing and a late Done of an earlier one has
 // no effect.
-type ticket struct{ use atomic.Uint64 }
+type ticket struct {
+	use     atomic.Uint64
+	prefill atomic.Int64 // counted in the member's until the first byte
+}
 
 var tickets = sync.Pool{New: func() any { return new(ticket) }}
 
-func newLease(p *pool, m *member, s *affinity.Session[*member], outcome Outcome) Lease {
+// newLease is for a request that was just counted in flight on m.
+func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	p.counts.inFlight.Add(1)
 	t := tickets.Get().(*ticket)
-	return Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: s, outcome: outcome}
+	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome}
+	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
+	if l.session != nil && l.session.Home() == m.home {
+		l.expected = l.session.Memo()
+	}
+	if l.prefill = int64(w.promptTokens) - int64(l.expected); l.prefill > 0 {
+		t.prefill.Store(l.prefill)
+		m.prefill.Add(l.prefill)
+	}
+	return l
+}
+
+// prefilled says that the first byte has come, so that the prompt is computed.
+// It must not be called after Done.
+func (l Lease) prefilled() {
+	if n := l.ticket.prefill.Swap(0); n > 0 {
+		l.member.prefill.Add(-n)
+	}
 }
 
 // Replica is where the request goes; nil for the zero Lease.
@@ -132,14 +167,24 @@ func (l Lease) done(result Result, last bool) {
 	if l.ticket == nil || !l.ticket.use.CompareAndSwap(l.use, l.use+1) {
 		return
 	}
+	l.prefilled()
 	tickets.Put(l.ticket)
 	l.member.End()
 	now := l.pool.router.clock.Now()
 	if result.Unreachable {
-		l.member.Unreachable(time.Now())
+		l.member.unreachable()
 	}
+	verdict := l.judge(result)
 	if l.session != nil {
 		l.pool.table.Release(l.session, now)
 	}
 	l.pool.count(l.member, result, last, now)
+	l.member.learn(l, result)
+	for _, hook := range l.pool.router.cfg.hooks.done {
+		hook.OnDone(DoneEvent{RouteEvent: l.event(), Result: result, Verdict: verdict})
+	}
+}
+
+func (l Lease) event() RouteEvent {
+	return RouteEvent{Model: l.pool.model, Replica: l.member.Replica, Outcome: l.outcome, Keyed: l.session != nil}
 }

@@ -34,6 +34,7 @@ type config struct {
 	scrapeInterval time.Duration
 	scrapeClient   *http.Client
 	logger         *slog.Logger
+	hooks          hooks
 	err            error // the first refused option
 }
 
@@ -307,6 +308,17 @@ func WithScrapeClient(client *http.Client) Option {
 			return
 		}
 		c.scrapeClient = client
+	})
+}
+
+// WithHooks adds hooks, called in the order given: see [Hook].
+func WithHooks(hooks ...Hook) Option {
+	return option(func(c *config) {
+		for _, h := range hooks {
+			if err := c.hooks.add(h); err != nil {
+				c.refuse(err)
+			}
+		}
 	})
 }
 

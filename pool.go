@@ -25,6 +25,10 @@ type pool struct {
 	affinity   atomic.Bool
 	spill      atomic.Pointer[spillState]
 	counts     poolCounts
+	asksAtHome bool // the picker is a balance.HomePicker
+	turns      turnCounts
+	recent     recent
+	survival   survival
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -43,9 +47,14 @@ type spillState struct {
 // member is a replica in its pool.
 type member struct {
 	*replica.Replica
-	home    *affinity.Home[*member]
-	counts  memberCounts
-	scraped atomic.Pointer[scraped]
+	pool     *pool
+	home     *affinity.Home[*member]
+	counts   memberCounts
+	scraped  atomic.Pointer[scraped]
+	evidence evidence
+	claims   claims
+	learned  learned
+	prefill  atomic.Int64 // prompt tokens on their way that have no first byte yet
 }
 
 func newPool(r *Router, model string, cfg poolConfig) *pool {
@@ -57,6 +66,8 @@ func newPool(r *Router, model string, cfg poolConfig) *pool {
 		picker:     cfg.picker(),
 	}
 	p.members.Store(new([]*member))
+	p.recent.onMostlyRewritten = func() { r.cfg.logger.Warn(rewrittenProblem, "model", model) }
+	_, p.asksAtHome = p.picker.(balance.HomePicker)
 	p.affinity.Store(cfg.affinity)
 	p.spill.Store(&spillState{
 		Threshold: threshold(cfg.spill, cfg.maxNumSeqs, 0, 0),
@@ -81,7 +92,7 @@ func (p *pool) update(replicas []*replica.Replica) error {
 		if err != nil {
 			return err
 		}
-		m := &member{Replica: r, counts: memberCounts{firstByte: firstByte}}
+		m := &member{Replica: r, pool: p, counts: memberCounts{firstByte: firstByte}}
 		m.home = p.table.NewHome(m)
 		next = append(next, m)
 	}
@@ -100,7 +111,7 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 	if err != nil {
 		return Lease{}, err
 	}
-	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried}
+	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, promptTokens: req.PromptTokens, now: now}
 	if req.Session != "" && len(req.Session) <= affinity.MaxKeyLen {
 		w.hash = p.table.Hash(req.Session)
 		w.session = p.table.Acquire(req.Session, w.hash, now)
@@ -110,14 +121,17 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 	case pinned:
 		w.outcome = Pinned
 	case w.session != nil && p.affinity.Load():
-		if m := p.homeOf(w, now); m != nil {
-			if m.BeginUnlessAbove(p.spill.Load().Value) {
-				return newLease(p, m, w.session, Sticky), nil
-			}
+		switch m := p.homeOf(&w, now); {
+		case m == nil:
+		case p.asksAtHome:
+			w.atHome = m
+		case m.BeginUnlessAbove(p.spill.Load().Value):
+			return newLease(p, m, &w, Sticky), nil
+		default:
 			w.outcome, w.leaving = Spilled, m
 		}
 	}
-	return p.place(req, w)
+	return p.place(req, &w)
 }
 
 // pin is what the client's own rank asks for.
@@ -152,13 +166,21 @@ type pick struct {
 	outcome Outcome
 	rank    int     // that the client chose, if outcome is Pinned
 	leaving *member // the home, if outcome is Spilled
+	atHome  *member // the home, if the picker is asked whether to stay
 	tried   []*replica.Replica
+
+	promptTokens int
+	now          time.Time
 }
 
 // homeOf is the conversation's home if a request can go there.
-func (p *pool) homeOf(w pick, now time.Time) *member {
+func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.Reachable(now) {
+	if m == nil || !m.Reachable(now) || m.evidence.asleep.Load() {
+		return nil
+	}
+	// A cache that was lost as a whole since is no reason to go there.
+	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
 		return nil
 	}
 	return m
@@ -166,7 +188,7 @@ func (p *pool) homeOf(w pick, now time.Time) *member {
 
 // lastHome is the conversation's home, even if it could not be reached just
 // now.
-func (p *pool) lastHome(w pick) *member {
+func (p *pool) lastHome(w *pick) *member {
 	if w.session == nil {
 		return nil
 	}
@@ -179,7 +201,7 @@ func (p *pool) lastHome(w pick) *member {
 
 // place picks a replica and counts the request there in one step, so that a
 // burst cannot pile onto one replica. It owns the acquired session.
-func (p *pool) place(req *Request, w pick) (lease Lease, err error) {
+func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	now := time.Now() // exact: the age of scraped values hangs on it
 	var failure error
 	defer func() {
@@ -194,19 +216,19 @@ func (p *pool) place(req *Request, w pick) (lease Lease, err error) {
 	}()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.outcome == Placed && p.affinity.Load() {
+	if w.outcome == Placed && w.atHome == nil && p.affinity.Load() {
 		// Another request of the conversation may have placed it meanwhile.
 		if m := p.homeOf(w, now); m != nil {
 			m.Begin()
-			return newLease(p, m, w.session, Sticky), nil
+			return newLease(p, m, w, Sticky), nil
 		}
 	}
-	m, failure := p.choose(req, &w, now)
+	m, failure := p.choose(req, w, now)
 	if m == nil {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
 	m.Begin()
-	lease = newLease(p, m, w.session, w.outcome)
+	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
 	}
@@ -222,7 +244,7 @@ func (p *pool) place(req *Request, w pick) (lease Lease, err error) {
 // outcome. The error is that of a picker that failed, which must not fail the
 // request.
 func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
-	home := p.lastHome(*w)
+	home := p.lastHome(w)
 	switch w.outcome {
 	case Pinned:
 		// Replicas that have the rank come before those that may have it.
@@ -252,8 +274,16 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
-	if p.gather(w, now, true, isUp) {
-		return p.ask(req, w, now)
+	if p.gather(w, now, true, isUp) || p.gather(w, now, true, isThere) {
+		m, err := p.ask(req, w, now)
+		switch {
+		case w.atHome == nil:
+		case m == w.atHome:
+			w.outcome = Sticky
+		default:
+			w.outcome = Spilled
+		}
+		return m, err
 	}
 	// Nobody can be reached, as far as is known. Trying is better than refusing,
 	// and a conversation loses the least at home.
@@ -269,14 +299,18 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member) bool { return !m.Draining() }
+func isUp(m *member) bool { return isThere(m) && !m.evidence.wedged.Load() }
+
+// isThere is isUp, were it not that the engine seems to be wedged: that is an
+// inference, and better than nobody.
+func isThere(m *member) bool { return !m.Draining() && !m.evidence.asleep.Load() }
 
 // gather fills the candidates with the members that fit, that can be reached or
 // cannot, and reports whether there are any.
 func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member) bool) bool {
 	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
 	for _, m := range *p.members.Load() {
-		if m == w.leaving || m.Reachable(now) != reachable || !fits(m) ||
+		if m == w.leaving || m.Reachable(now) != reachable || !fits(m) && m != w.atHome ||
 			m.State(now) == replica.Removed || triedAlready(m, w.tried) {
 			continue
 		}
@@ -294,8 +328,9 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 		Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Now: now,
 	}
-	if m := p.lastHome(*w); m != nil {
+	if m := p.lastHome(w); m != nil {
 		q.Home = slices.Index(p.picked, m)
+		q.HomeTokens = int(w.session.Memo())
 	}
 	if req.Parent != "" {
 		q.Parent = p.table.Hash(req.Parent)

@@ -20,7 +20,7 @@ var errEngine = errors.New("engine reported an error inside the response")
 // wrap makes b the response's body, which ends the lease.
 func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease, start time.Time) {
 	noTokens := req.Method != http.MethodPost || resp.StatusCode >= http.StatusBadRequest ||
-		resp.StatusCode == http.StatusSwitchingProtocols || !generates(req.URL.Path)
+		resp.StatusCode == http.StatusSwitchingProtocols || apiOf(req.URL.Path) == ""
 	var failure error
 	if resp.StatusCode >= http.StatusInternalServerError {
 		failure = fmt.Errorf("status %d", resp.StatusCode)
@@ -33,7 +33,7 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 		return
 	}
 	b.inner, b.lease, b.start, b.ctx = resp.Body, lease, start, req.Context()
-	b.failure, b.noTokens = failure, noTokens
+	b.failure, b.noTokens, b.api = failure, noTokens, apiOf(req.URL.Path)
 	if !noTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
 		b.usage.Reset(contentType)
@@ -61,6 +61,7 @@ type responseBody struct {
 	ctx      context.Context
 	failure  error
 	noTokens bool
+	api      string
 	stream   bool
 
 	mu        sync.Mutex // never held over a call of inner
@@ -87,6 +88,7 @@ func (b *responseBody) passed(p []byte, err error) {
 	if len(p) > 0 {
 		if b.firstByte == 0 && b.stream {
 			b.firstByte = time.Since(b.start)
+			b.lease.prefilled()
 		}
 		b.usage.Write(p)
 	}
@@ -134,6 +136,7 @@ func (b *responseBody) finish(complete bool) {
 			Known: u.Known, Measured: u.Measured,
 		},
 		FirstByte: b.firstByte,
+		API:       b.api,
 		NoTokens:  b.noTokens || !complete && !u.Known,
 	}
 	if result.Err == nil && b.usage.Failed() {
@@ -147,15 +150,15 @@ func (b *responseBody) finish(complete bool) {
 	b.lease.Done(result)
 }
 
-// generates reports whether a path is one whose answers have a usage, so that
-// one without is unmeasured.
-func generates(path string) bool {
-	for _, end := range [...]string{"/completions", "/messages", "/responses"} {
-		if strings.HasSuffix(path, end) {
-			return true
+// apiOf is the API of a path whose answers have a usage, so that one without is
+// unmeasured, whatever is before it; empty for any other path.
+func apiOf(path string) string {
+	for _, api := range [...]string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"} {
+		if strings.HasSuffix(path, api) {
+			return api
 		}
 	}
-	return false
+	return ""
 }
 
 // upgraded is the body of a 101, which can do what the inner one can.

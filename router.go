@@ -57,6 +57,8 @@ type Router struct {
 	pools   atomic.Pointer[pools]
 	running bool
 	absent  []absent
+	// watchers by the endpoint's ID, in the set or not any more
+	watchers map[uint64]*watcher
 }
 
 // pools is an immutable snapshot.
@@ -106,7 +108,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(),
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), watchers: map[uint64]*watcher{},
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	r.pools.Store(&pools{})
@@ -225,8 +227,12 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 	lease, err := p.route(req, r.clock.Now())
 	if err != nil {
 		p.counts.refused.Add(1)
+		return Lease{}, err
 	}
-	return lease, err
+	for _, hook := range r.cfg.hooks.route {
+		hook.OnRoute(lease.event())
+	}
+	return lease, nil
 }
 
 // Key returns the session key of a request as the router's transport would find

@@ -25,6 +25,9 @@ func engineOf(engines []metrics.Snapshot, i, n, rank int) (metrics.Snapshot, boo
 	if len(engines) == n {
 		return engines[i], true
 	}
+	if n == 1 && rank == replica.NoRank {
+		return together(engines), true
+	}
 	if rank != replica.NoRank {
 		label := strconv.Itoa(rank)
 		for _, s := range engines {
@@ -36,11 +39,35 @@ func engineOf(engines []metrics.Snapshot, i, n, rank int) (metrics.Snapshot, boo
 	return metrics.Snapshot{}, false
 }
 
-// observe takes over a snapshot.
-func (m *member) observe(s metrics.Snapshot, at time.Time) {
+// together is several engines that cannot be addressed one by one, seen as one.
+func together(engines []metrics.Snapshot) metrics.Snapshot {
+	all := engines[0]
+	all.Engine = ""
+	for _, s := range engines[1:] {
+		for _, n := range [...]struct {
+			sum *metrics.Number
+			one metrics.Number
+		}{
+			{&all.Running, s.Running}, {&all.Waiting, s.Waiting}, {&all.WaitingForCapacity, s.WaitingForCapacity},
+			{&all.KVUsage, s.KVUsage}, {&all.KVTokens, s.KVTokens}, {&all.PrefixQueries, s.PrefixQueries}, {&all.PrefixHits, s.PrefixHits},
+			{&all.PromptTokens, s.PromptTokens}, {&all.GenerationTokens, s.GenerationTokens}, {&all.Steps, s.Steps},
+		} {
+			n.sum.Value += n.one.Value
+			if n.sum.OK = n.sum.OK && n.one.OK; !n.sum.OK {
+				n.sum.Value = 0
+			}
+		}
+		all.Sleeping = all.Sleeping && s.Sleeping
+	}
+	all.KVUsage.Value /= float64(len(engines)) // a share, not a count
+	return all
+}
+
+// observe takes over a snapshot, and reports whether it was new.
+func (m *member) observe(s metrics.Snapshot, at time.Time) bool {
 	last := m.scraped.Load()
 	if last != nil && last.at.Equal(at) {
-		return // two callers shared one request for the page
+		return false // two callers shared one request for the page
 	}
 	s.Running, s.Waiting, s.WaitingForCapacity = sane(s.Running), sane(s.Waiting), sane(s.WaitingForCapacity)
 	next := &scraped{Snapshot: s, at: at}
@@ -53,6 +80,8 @@ func (m *member) observe(s metrics.Snapshot, at time.Time) {
 		}
 	}
 	m.scraped.Store(next)
+	m.learned.running(int(s.Running.Value))
+	return true
 }
 
 // mostRequests is more than any engine runs or queues: a page that says more
@@ -69,12 +98,14 @@ func sane(n metrics.Number) metrics.Number {
 // candidate is the member as pickers see it.
 func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Candidate {
 	c := balance.Candidate{
-		Replica:  m.Replica,
-		InFlight: m.InFlight(),
-		Sessions: m.home.Active(now),
-		Running:  balance.Unknown,
-		Waiting:  balance.Unknown,
-		KVUsage:  balance.Unknown,
+		Replica:        m.Replica,
+		InFlight:       m.InFlight(),
+		Sessions:       m.home.Active(now),
+		PrefillRate:    m.learned.rate(),
+		PendingPrefill: int(max(0, m.prefill.Load())),
+		Running:        balance.Unknown,
+		Waiting:        balance.Unknown,
+		KVUsage:        balance.Unknown,
 	}
 	s := m.scraped.Load()
 	if s == nil {

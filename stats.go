@@ -28,10 +28,17 @@ type PoolStats struct {
 	// Sessions is the number of conversations bound to a replica.
 	Sessions int `json:"sessions"`
 	// StickyShare is sticky / (sticky + placed + spilled); nil before the first.
-	StickyShare *float64       `json:"sticky_share"`
-	Requests    RequestStats   `json:"requests"`
-	Tokens      TokenStats     `json:"tokens"`
-	Replicas    []ReplicaStats `json:"replicas"`
+	StickyShare *float64     `json:"sticky_share"`
+	Requests    RequestStats `json:"requests"`
+	Tokens      TokenStats   `json:"tokens"`
+	// Turns counts turns at home by what the engines' own counts say of them.
+	Turns         VerdictStats `json:"turns"`
+	VerifiedShare *float64     `json:"verified_share"`
+	// Gaps is how often a cache was still there after a pause of some length.
+	Gaps []GapStats `json:"gaps"`
+	// Problems are sentences about what keeps affinity from working.
+	Problems []string       `json:"problems"`
+	Replicas []ReplicaStats `json:"replicas"`
 }
 
 // RequestStats counts requests by outcome, once each; one that failed over to
@@ -88,6 +95,14 @@ type ReplicaStats struct {
 	// PrefixHitRate is the share of all prompt tokens since the engine started
 	// that it found in its prefix cache.
 	PrefixHitRate *float64 `json:"prefix_hit_rate"`
+	// Turns counts turns at home here, as [PoolStats].Turns does.
+	Turns         VerdictStats `json:"turns"`
+	VerifiedShare *float64     `json:"verified_share"`
+	// PrefillRate is computed prompt tokens a second, learned from first bytes of
+	// streamed requests that had the replica to themselves.
+	PrefillRate *float64 `json:"prefill_tokens_per_s"`
+	// MaxRunning is the most requests that its engine was seen to run.
+	MaxRunning int `json:"max_running"`
 	// ScrapedAgo is the age of the scraped values in seconds. Stale says that
 	// they are too old to count in placements, or were never scraped.
 	ScrapedAgo *float64 `json:"scraped_ago_s"`
@@ -126,8 +141,11 @@ func (p *pool) stats(now time.Time) PoolStats {
 			Completion: c.completion.Load(), UnmeasuredRequests: c.unmeasured.Load(),
 			CachedShareLastHour: c.hour.share(now),
 		},
+		Turns: p.turns.stats(), Gaps: p.survival.stats(),
+		Problems: p.problems(),
 		Replicas: []ReplicaStats{},
 	}
+	s.VerifiedShare = s.Turns.VerifiedShare()
 	if keyed := s.Requests.Sticky + s.Requests.Placed + s.Requests.Spilled; keyed > 0 {
 		share := float64(s.Requests.Sticky) / float64(keyed)
 		s.StickyShare = &share
@@ -140,14 +158,40 @@ func (p *pool) stats(now time.Time) PoolStats {
 	return s
 }
 
+// problems are those of the pool and of its endpoints.
+func (p *pool) problems() []string {
+	out := []string{}
+	if p.recent.mostlyRewritten() {
+		out = append(out, rewrittenProblem)
+	}
+	p.router.mu.Lock()
+	var watchers []*watcher
+	for _, e := range p.router.set.Endpoints() {
+		if w := p.router.watchers[e.ID]; w != nil && e.Model == p.model {
+			watchers = append(watchers, w)
+		}
+	}
+	p.router.mu.Unlock()
+	for _, w := range watchers {
+		out = append(out, w.problems()...)
+	}
+	return out
+}
+
 func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
 	c := &m.counts
 	s := ReplicaStats{
-		Name: m.Name(), URL: m.URL().String(), State: m.State(now),
+		Name: m.Name(), URL: m.URL().String(), State: m.state(now),
 		InFlight: m.InFlight(), Sessions: m.home.Sessions(),
 		Sticky: c.sticky.Load(), Placed: c.placed.Load(), SpilledIn: c.spilledIn.Load(),
 		Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
 		Stale: true, FirstByte: c.firstByte.Snapshot(),
+	}
+	s.Turns = c.turns.stats()
+	s.VerifiedShare = s.Turns.VerifiedShare()
+	s.MaxRunning = int(m.learned.maxRunning.Load())
+	if rate := m.learned.rate(); rate > 0 {
+		s.PrefillRate = &rate
 	}
 	if rank := m.Rank(); rank != replica.NoRank {
 		s.Rank = &rank

@@ -55,7 +55,11 @@ func TestStatsJSON(t *testing.T) {
 	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	var v any
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &v))
-	want := strings.Fields(`since unknown_model pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
+	want := strings.Fields(`since unknown_model pools.turns pools.turns.verified pools.turns.lost pools.turns.ignored
+		pools.turns.rewritten pools.turns.unmeasured pools.verified_share pools.gaps pools.gaps.up_to_s pools.gaps.turns
+		pools.gaps.kept pools.problems pools.replicas.turns pools.replicas.turns.verified pools.replicas.turns.lost
+		pools.replicas.turns.ignored pools.replicas.turns.rewritten pools.replicas.turns.unmeasured
+		pools.replicas.verified_share pools.replicas.prefill_tokens_per_s pools.replicas.max_running pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
 		pools.in_flight pools.sessions pools.sticky_share pools.requests pools.requests.sticky pools.requests.placed
 		pools.requests.spilled pools.requests.pinned pools.requests.unkeyed pools.requests.failed pools.requests.refused
 		pools.requests.picker_errors pools.tokens pools.tokens.prompt_cached pools.tokens.prompt_computed

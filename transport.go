@@ -144,7 +144,7 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, tr
 	}
 	x.out.finish(false)
 	lease.pool.counts.routed(lease)
-	lease.member.Reached()
+	lease.member.reached()
 	if resp.StatusCode < http.StatusBadRequest {
 		lease.Answered()
 	}

@@ -338,6 +338,12 @@ func (s *Session[H]) Home() *Home[H] {
 	return nil
 }
 
+// LastUse is when the last request of the conversation ended, or when it was
+// made if none has.
+func (t *Table[H]) LastUse(s *Session[H]) time.Time {
+	return t.base.Add(time.Duration(s.lastUse.Load()))
+}
+
 // Memo is a number that the table keeps with the conversation for its user: 0
 // until [Session.SetMemo], and again when the conversation loses its home.
 func (s *Session[H]) Memo() uint32 { return s.state.Load() >> memoShift }

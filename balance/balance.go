@@ -36,6 +36,9 @@ type Request struct {
 	Home int
 	// ParentHome is the same for the parent conversation.
 	ParentHome int
+	// HomeTokens is the number of prompt tokens that the conversation's last turn
+	// left in the cache of its home, 0 if unknown.
+	HomeTokens int
 	// Now is the time of the pick.
 	Now time.Time
 }
@@ -63,6 +66,13 @@ type Candidate struct {
 	// Resident is the number of tokens that the conversations bound to the
 	// replica are believed to hold in its cache, 0 if unknown.
 	Resident int
+	// PrefillRate is the speed of prefill in computed tokens a second, as learned
+	// from answers, 0 if unknown.
+	PrefillRate float64
+	// PendingPrefill is the number of prompt tokens that this process has sent to
+	// the replica, that it probably has to compute, and that have no first byte
+	// yet.
+	PendingPrefill int
 	// Age is the time since the last scrape; Stale says that it is too old for
 	// the scraped values to count. Both are zero if there was no scrape.
 	Age   time.Duration
@@ -81,6 +91,16 @@ type Picker interface {
 	// [ErrNoCandidate] if there are none; any other error, or an index out of
 	// range, makes the router fall back to the least loaded candidate.
 	Pick(req *Request, candidates []Candidate) (int, error)
+}
+
+// HomePicker is a Picker that is also asked for requests whose conversation has
+// a home to go to, which is among the candidates then ([Request].Home). If it
+// picks the home the request stays, else it goes elsewhere and the conversation
+// keeps its home. The spill threshold is not looked at.
+type HomePicker interface {
+	Picker
+	// PicksAtHome does nothing; it marks the picker.
+	PicksAtHome()
 }
 
 // Scorer rates replicas; see [Weighted] for the picker that uses it. The rules

@@ -19,11 +19,11 @@ vllm:num_requests_running{engine="0",model_name="llama"} 4.0
 vllm:num_requests_running{engine="1",model_name="llama"} 1.0
 vllm:kv_cache_usage_perc{engine="0",model_name="llama"} 0.5
 `
-	engines, err := metrics.VLLM().Parse([]byte(page))
+	read, err := metrics.VLLM().Parse([]byte(page))
 	if err != nil {
 		fmt.Println(err)
 	}
-	for _, e := range engines {
+	for _, e := range read.Engines {
 		fmt.Printf("rank %s of %s: running %v, cache in use %v\n", e.Engine, e.Model, e.Running, e.KVUsage)
 	}
 	// Output:

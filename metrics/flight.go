@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// flight is one request for a page, shared by all who ask for the page while it
-// is under way. golang.org/x/sync/singleflight cannot end a call that nobody
+// flight is one scrape of an endpoint, shared by all who ask for it while it is
+// under way. golang.org/x/sync/singleflight cannot end a call that nobody
 // waits for any more, which would keep requests to a hanging endpoint going
 // after their watchers have stopped.
 type flight struct {
@@ -18,17 +18,16 @@ type flight struct {
 	err     error
 }
 
-// shared waits for the page at target: with the others if it is already being
-// fetched, else it starts fetching.
-func (s *Scraper) shared(ctx context.Context, target *url.URL) (Page, error) {
+// shared waits for the page of the endpoint at base: with the others if it is
+// already being scraped, else it starts scraping.
+func (s *Scraper) shared(ctx context.Context, key string, base *url.URL) (Page, error) {
 	if ctx.Err() != nil {
-		return Page{}, waitEnded(ctx, target)
+		return Page{}, waitEnded(ctx, base)
 	}
-	key := target.String()
 	s.mu.Lock()
 	f := s.flights[key]
 	if f == nil {
-		f = s.start(ctx, key, target)
+		f = s.start(ctx, key, base)
 	}
 	f.waiters++
 	s.mu.Unlock()
@@ -37,23 +36,23 @@ func (s *Scraper) shared(ctx context.Context, target *url.URL) (Page, error) {
 		return f.page, f.err
 	case <-ctx.Done():
 		s.leave(key, f)
-		return Page{}, waitEnded(ctx, target)
+		return Page{}, waitEnded(ctx, base)
 	}
 }
 
-func waitEnded(ctx context.Context, target *url.URL) error {
-	return fmt.Errorf("metrics: get %s: %w", target.Redacted(), context.Cause(ctx))
+func waitEnded(ctx context.Context, base *url.URL) error {
+	return fmt.Errorf("metrics: scrape %s: %w", base.Redacted(), context.Cause(ctx))
 }
 
-// start begins a request. It has the values of the first caller's context but
+// start begins a scrape. It has the values of the first caller's context but
 // not its end. The caller holds s.mu.
-func (s *Scraper) start(ctx context.Context, key string, target *url.URL) *flight {
+func (s *Scraper) start(ctx context.Context, key string, base *url.URL) *flight {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	f := &flight{cancel: cancel, done: make(chan struct{})}
 	s.flights[key] = f
 	go func() {
 		defer cancel()
-		f.page, f.err = s.guarded(ctx, target)
+		f.page, f.err = s.guarded(ctx, key, base)
 		s.mu.Lock()
 		s.forget(key, f)
 		s.mu.Unlock()
@@ -64,27 +63,26 @@ func (s *Scraper) start(ctx context.Context, key string, target *url.URL) *fligh
 
 // guarded turns a panic, of a dialect or a RoundTripper that is not ours, into
 // an error: one endpoint's page must not end the process.
-func (s *Scraper) guarded(ctx context.Context, target *url.URL) (page Page, err error) {
+func (s *Scraper) guarded(ctx context.Context, key string, base *url.URL) (page Page, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			page, err = Page{}, fmt.Errorf("metrics: get %s: panic: %v", target.Redacted(), r)
+			page, err = Page{}, fmt.Errorf("metrics: scrape %s: panic: %v", base.Redacted(), r)
 		}
 	}()
-	return s.scrape(ctx, target)
+	return s.scrape(ctx, key, base)
 }
 
-// leave takes a caller out of a request, and ends the request if it was the
-// last.
+// leave takes a caller out of a scrape, and ends the scrape if it was the last.
 func (s *Scraper) leave(key string, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiters--; f.waiters == 0 {
-		s.forget(key, f) // a later caller must not join a cancelled request
+		s.forget(key, f) // a later caller must not join a cancelled scrape
 		f.cancel()
 	}
 }
 
-// forget takes a request off the map, unless another has taken its place. The
+// forget takes a scrape off the map, unless another has taken its place. The
 // caller holds s.mu.
 func (s *Scraper) forget(key string, f *flight) {
 	if s.flights[key] == f {

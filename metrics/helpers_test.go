@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute/metrics"
@@ -108,3 +109,24 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net:
 
 // page joins lines to a page.
 func page(lines ...string) string { return strings.Join(lines, "\n") + "\n" }
+
+// pageTest is a page and what a dialect is to read of it, without an error.
+type pageTest struct {
+	name string
+	page string
+	want metrics.Page
+}
+
+func runPageTests(t *testing.T, d metrics.Dialect, tests []pageTest) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := d.Parse([]byte(tt.page))
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// one is a page with one engine.
+func one(s metrics.Snapshot) metrics.Page { return metrics.Page{Engines: []metrics.Snapshot{s}} }

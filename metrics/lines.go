@@ -2,94 +2,77 @@ package metrics
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"iter"
-	"strconv"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
-// rawLine is one sample line of a page, not yet parsed.
-type rawLine struct {
-	number int    // from 1
-	name   []byte // the metric's name
-	text   []byte // the whole line without its end
+// series is one of the series a dialect reads, in its own numbering.
+type series uint8
+
+// otherSeries is what a dialect does not read.
+const otherSeries series = 0
+
+// label is one name and value of a sample.
+type label struct{ name, value []byte }
+
+// sample is one parsed line. It points into the page or the parser and is good
+// until the next line.
+type sample struct {
+	labels []label
+	value  float64
 }
 
-// sampleLines yields what may be sample lines: everything that is neither blank
-// nor a comment. HELP and TYPE lines are left out with the other comments, as
-// expfmt gives up a whole page for a second one and no dialect needs them.
-func sampleLines(page []byte) iter.Seq[rawLine] {
-	return func(yield func(rawLine) bool) {
-		page = bytes.TrimPrefix(page, []byte("\ufeff"))
-		for number := 1; len(page) > 0; number++ {
-			var text []byte
-			if end := bytes.IndexByte(page, '\n'); end >= 0 {
-				text, page = page[:end], page[end+1:]
-			} else {
-				text, page = page, nil
-			}
-			text = bytes.Trim(text, " \t\r")
-			if len(text) == 0 || text[0] == '#' {
+// label returns the value of a label, nil if the sample does not have it.
+func (s *sample) label(name string) []byte {
+	for i := range s.labels {
+		if string(s.labels[i].name) == name {
+			return s.labels[i].value
+		}
+	}
+	return nil
+}
+
+// lineParser reads a page line by line, so that a line that makes no sense, or
+// that expfmt panics on, costs only itself.
+type lineParser struct {
+	sample sample
+	slow   expfmtLine
+
+	bad      int // lines that could not be read
+	badLine  int // number of the first of them, from 1
+	badCause error
+}
+
+// samples yields the samples of the series that seriesOf wants, told by their
+// names. Only their lines are parsed: the rest of the page is skipped. HELP and
+// TYPE lines are left out with the other comments, as expfmt gives up a whole
+// page for a second one and no dialect needs them. A wanted line that cannot be
+// read is remembered for err.
+func (p *lineParser) samples(page []byte, seriesOf func(name []byte) series) iter.Seq2[series, *sample] {
+	return func(yield func(series, *sample) bool) {
+		for number, line := range sampleLines(page) {
+			id := seriesOf(nameOf(line))
+			if id == otherSeries {
 				continue
 			}
-			name := text
-			if end := bytes.IndexAny(text, "{ \t"); end >= 0 {
-				name = text[:end]
+			if !p.sample.readPlain(line) {
+				if err := p.slow.read(line, &p.sample); err != nil {
+					p.refuse(number, err)
+					continue
+				}
 			}
-			if !yield(rawLine{number: number, name: name, text: text}) {
+			if !yield(id, &p.sample) {
 				return
 			}
 		}
 	}
 }
 
-// label is one name and value of a sample.
-type label struct{ name, value string }
-
-// sample is one parsed line. Its labels are good until the next parse.
-type sample struct {
-	labels []label
-	value  float64
-}
-
-// label returns the value of a label, "" if the sample does not have it.
-func (s sample) label(name string) string {
-	for _, l := range s.labels {
-		if l.name == name {
-			return l.value
-		}
+func (p *lineParser) refuse(number int, cause error) {
+	if p.bad == 0 {
+		p.badLine, p.badCause = number, cause
 	}
-	return ""
-}
-
-// lineParser parses sample lines one by one, so that a line expfmt cannot read,
-// or panics on, costs only itself.
-type lineParser struct {
-	parser expfmt.TextParser
-	ready  bool
-	source bytes.Reader
-	buf    []byte
-	labels []label
-
-	bad      int // lines that could not be read
-	badLine  int // number of the first of them
-	badCause error
-}
-
-// parse reads one line. A line that cannot be read is remembered for err.
-func (p *lineParser) parse(line rawLine) (sample, bool) {
-	s, err := p.read(line.text)
-	if err != nil {
-		if p.bad == 0 {
-			p.badLine, p.badCause = line.number, err
-		}
-		p.bad++
-		return sample{}, false
-	}
-	return s, true
+	p.bad++
 }
 
 // err says which lines could not be read, nil if all could.
@@ -100,116 +83,61 @@ func (p *lineParser) err() error {
 	return fmt.Errorf("metrics: %d unreadable lines, first line %d: %w", p.bad, p.badLine, p.badCause)
 }
 
-func (p *lineParser) read(text []byte) (s sample, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			p.ready = false // the panic left the parser in the middle of a line
-			s, err = sample{}, fmt.Errorf("text parser panicked: %.100v", r)
+// sampleLines yields what may be sample lines, with their number from 1:
+// everything that is neither blank nor a comment, without blanks around it.
+func sampleLines(page []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		page = bytes.TrimPrefix(page, []byte("\ufeff"))
+		for number := 1; len(page) > 0; number++ {
+			var line []byte
+			if end := bytes.IndexByte(page, '\n'); end >= 0 {
+				line, page = page[:end], page[end+1:]
+			} else {
+				line, page = page, nil
+			}
+			for len(line) > 0 && blank(line[0]) {
+				line = line[1:]
+			}
+			if len(line) == 0 || line[0] == '#' {
+				continue
+			}
+			for blank(line[len(line)-1]) {
+				line = line[:len(line)-1]
+			}
+			if !yield(number, line) {
+				return
+			}
 		}
-	}()
-	if !p.ready {
-		p.parser, p.ready = expfmt.NewTextParser(model.UTF8Validation), true
 	}
-	p.buf = append(p.buf[:0], withoutTail(text)...)
-	p.buf = append(p.buf, '\n')
-	p.source.Reset(p.buf)
-	families, err := p.parser.TextToMetricFamilies(&p.source)
-	if err != nil {
-		return sample{}, shortened(err)
-	}
-	for _, family := range families {
-		metrics := family.GetMetric()
-		if len(metrics) == 0 {
-			continue
-		}
-		p.labels = p.labels[:0]
-		for _, pair := range metrics[0].GetLabel() {
-			p.labels = append(p.labels, label{pair.GetName(), pair.GetValue()})
-		}
-		return sample{labels: p.labels, value: metrics[0].GetUntyped().GetValue()}, nil
-	}
-	return sample{}, errors.New("no sample in the line")
 }
 
-// withoutTail cuts a timestamp and an OpenMetrics exemplar off a sample line:
-// expfmt's text parser refuses exemplars and timestamps that are not whole
-// numbers, and neither is used. A line of another shape is returned as it is,
-// for expfmt to tell what is wrong with it.
-func withoutTail(text []byte) []byte {
-	valueStart, ok := seriesEnd(text)
-	if !ok {
-		return text
-	}
-	value, end := field(text, valueStart)
-	if len(value) == 0 {
-		return text
-	}
-	cut := end
-	next, end := field(text, end)
-	if len(next) > 0 && next[0] != '#' {
-		if _, err := strconv.ParseFloat(string(next), 64); err != nil {
-			return text
-		}
-		next, _ = field(text, end)
-	}
-	if len(next) > 0 && next[0] != '#' {
-		return text
-	}
-	return text[:cut]
-}
+// blank tells what can stand around a line, CRLF's first byte among it.
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
-// seriesEnd returns where a line's name and labels end. A brace inside a
-// quoted label value is not an end.
-func seriesEnd(text []byte) (int, bool) {
-	brace := bytes.IndexAny(text, "{ \t")
-	if brace < 0 {
-		return 0, false
-	}
-	nameEnd := brace
-	for brace < len(text) && (text[brace] == ' ' || text[brace] == '\t') {
-		brace++
-	}
-	if brace == len(text) || text[brace] != '{' {
-		return nameEnd, true
-	}
-	quoted := false
-	for i := brace + 1; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == '}' && !quoted:
-			return i + 1, true
+// nameOf returns a sample line's metric name. It runs for every line: three
+// searches for one byte are faster than one loop that looks for all three.
+func nameOf(line []byte) []byte {
+	for _, end := range [...]byte{'{', ' ', '\t'} {
+		if i := bytes.IndexByte(line, end); i >= 0 {
+			line = line[:i]
 		}
 	}
-	return 0, false
+	return line
 }
 
-// field returns the first run of bytes at or after start that are not blank,
-// and where it ends.
-func field(text []byte, start int) ([]byte, int) {
-	for start < len(text) && (text[start] == ' ' || text[start] == '\t') {
-		start++
+// isMetricsPage tells whether a page in which no engine was found is a metrics
+// page at all. One without anything is: an engine that has not counted yet
+// (vllm#8612).
+func isMetricsPage(page []byte) bool {
+	const tries = 16 // a page of another kind does not become one further down
+	var slow expfmtLine
+	var s sample
+	found, lines := false, 0
+	for _, line := range sampleLines(page) {
+		found = s.readPlain(line) || slow.read(line, &s) == nil
+		if lines++; found || lines == tries {
+			break
+		}
 	}
-	end := start
-	for end < len(text) && text[end] != ' ' && text[end] != '\t' {
-		end++
-	}
-	return text[start:end], end
-}
-
-// shortened drops the line number from an expfmt error, which is always 1 here,
-// and bounds its length: expfmt quotes what it could not read, however long.
-func shortened(err error) error {
-	const limit = 160
-	message := err.Error()
-	var parse expfmt.ParseError
-	if errors.As(err, &parse) {
-		message = parse.Msg
-	}
-	if len(message) > limit {
-		message = message[:limit] + "..."
-	}
-	return errors.New(message)
+	return found || lines == 0
 }

@@ -9,13 +9,10 @@ import (
 
 // TestParserPanic has expfmt panic, as its zero TextParser does on any line.
 func TestParserPanic(t *testing.T) {
-	p := lineParser{ready: true}
-	line := rawLine{number: 7, text: []byte(`a{b="c"} 1`)}
-	_, ok := p.parse(line)
-	require.False(t, ok)
-	require.ErrorContains(t, p.err(), "1 unreadable lines, first line 7: text parser panicked")
+	l := expfmtLine{ready: true}
+	var s sample
+	require.ErrorContains(t, l.read([]byte(`a{b="c"} 1`), &s), "text parser panicked")
 
-	s, ok := p.parse(line)
-	require.True(t, ok, "the next line has a parser that works")
-	assert.Equal(t, sample{labels: []label{{"b", "c"}}, value: 1}, s)
+	require.NoError(t, l.read([]byte(`a{b="c"} 1`), &s), "the next line has a parser that works")
+	assert.Equal(t, sample{labels: []label{{[]byte("b"), []byte("c")}}, value: 1}, s)
 }

@@ -49,7 +49,7 @@ func TestPageShapes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := metrics.VLLM().Parse([]byte(tt.page))
 			require.NoError(t, err)
-			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.want, got.Engines)
 		})
 	}
 }
@@ -83,13 +83,13 @@ func TestBadLines(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			got, err := metrics.VLLM().Parse([]byte(page("# a page", before, line, after)))
 			require.ErrorContains(t, err, "1 unreadable lines, first line 3: ")
-			assert.Equal(t, want, got)
+			assert.Equal(t, want, got.Engines)
 		})
 	}
 	t.Run("all of them", func(t *testing.T) {
 		got, err := metrics.VLLM().Parse([]byte(page(before, strings.Join(lines, "\n"), after)))
 		require.ErrorContains(t, err, fmt.Sprintf("%d unreadable lines, first line 2: ", len(lines)))
-		assert.Equal(t, want, got)
+		assert.Equal(t, want, got.Engines)
 	})
 	t.Run("the error is short", func(t *testing.T) {
 		_, err := metrics.VLLM().Parse([]byte(page(`vllm:num_requests_waiting{engine="0"} ` + strings.Repeat("x", 1<<20))))
@@ -105,6 +105,6 @@ func TestTooManyEngines(t *testing.T) {
 	}
 	got, err := metrics.VLLM().Parse([]byte(b.String()))
 	require.ErrorContains(t, err, "more than 4096 engines")
-	require.Len(t, got, 4096)
-	assert.Equal(t, "4095", got[4095].Engine)
+	require.Len(t, got.Engines, 4096)
+	assert.Equal(t, "4095", got.Engines[4095].Engine)
 }

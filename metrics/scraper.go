@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 )
@@ -25,6 +22,10 @@ const (
 // ErrTooLong is wrapped by the errors about an answer longer than
 // [Config.MaxBytes].
 var ErrTooLong = errors.New("longer than the limit")
+
+// ErrNotMetrics is wrapped by the error about an answer that is no metrics page,
+// such as HTML or JSON. An empty answer is a metrics page without series.
+var ErrNotMetrics = errors.New("not a metrics page")
 
 // StatusError is wrapped by the errors about an answer other than 200. A
 // redirect is such an answer.
@@ -44,12 +45,14 @@ type Config struct {
 	// more than two idle connections to an endpoint. Redirects are not
 	// followed, whatever the client's CheckRedirect says.
 	Client *http.Client
-	// Dialect reads the pages. Default: [VLLM].
+	// Dialect reads the pages, but those of [Scraper.SetDialect]. Default: each
+	// endpoint's dialect is found out, from [Dialects], by the first page that
+	// has an engine's series.
 	Dialect Dialect
 	// Interval is the pause of [Scraper.Watch] between two scrapes of one
 	// endpoint. Default: 1 s.
 	Interval time.Duration
-	// Timeout bounds one request, from dialing to the last byte of the body.
+	// Timeout bounds one scrape, from dialing to the last byte of the body.
 	// Default: 1 s.
 	Timeout time.Duration
 	// MaxBytes bounds what is read of one page, after decompression. A longer
@@ -60,15 +63,16 @@ type Config struct {
 // Scraper fetches and reads metrics pages. It is safe for concurrent use.
 type Scraper struct {
 	client   *http.Client
-	owned    bool // the client is ours
-	dialect  Dialect
+	owned    bool      // the client is ours
+	dialects []Dialect // of endpoints for which none is set
 	interval time.Duration
 	timeout  time.Duration
 	maxBytes int64
 	buffers  sync.Pool // of *bytes.Buffer
 
-	mu      sync.Mutex
-	flights map[string]*flight // by the page's URL
+	mu        sync.Mutex
+	flights   map[string]*flight   // by endpointKey
+	endpoints map[string]*endpoint // by endpointKey
 }
 
 // NewScraper returns a scraper. It refuses negative durations and sizes.
@@ -82,14 +86,15 @@ func NewScraper(config Config) (*Scraper, error) {
 		return nil, fmt.Errorf("metrics: negative limit of %d bytes", config.MaxBytes)
 	}
 	s := &Scraper{
-		dialect:  config.Dialect,
-		interval: cmp.Or(config.Interval, DefaultInterval),
-		timeout:  cmp.Or(config.Timeout, DefaultTimeout),
-		maxBytes: cmp.Or(config.MaxBytes, DefaultMaxBytes),
-		flights:  make(map[string]*flight),
+		dialects:  Dialects(),
+		interval:  cmp.Or(config.Interval, DefaultInterval),
+		timeout:   cmp.Or(config.Timeout, DefaultTimeout),
+		maxBytes:  cmp.Or(config.MaxBytes, DefaultMaxBytes),
+		flights:   make(map[string]*flight),
+		endpoints: make(map[string]*endpoint),
 	}
-	if s.dialect == nil {
-		s.dialect = VLLM()
+	if config.Dialect != nil {
+		s.dialects = []Dialect{config.Dialect}
 	}
 	if config.Client == nil {
 		s.client, s.owned = defaultClient(), true
@@ -101,21 +106,6 @@ func NewScraper(config Config) (*Scraper, error) {
 	return s, nil
 }
 
-// defaultClient has a transport of its own, so that scrapes neither wait for
-// nor close connections of requests, and no environment sends them through a
-// proxy.
-func defaultClient() *http.Client {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	return &http.Client{Transport: &http.Transport{
-		DialContext:            dialer.DialContext,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        90 * time.Second,
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-	}}
-}
-
 // CloseIdleConnections closes the idle connections of the scraper's own client.
 // A client given in [Config] is left alone.
 func (s *Scraper) CloseIdleConnections() {
@@ -124,100 +114,95 @@ func (s *Scraper) CloseIdleConnections() {
 	}
 }
 
-// Scrape fetches and reads the page of the endpoint at base, once. The
-// dialect's path is added to the path of base, whose query is kept.
+// Scrape fetches and reads the page of the endpoint at base, once. The page's
+// path is added to the path of base, whose query is kept.
 //
-// Calls for the same page at the same time share one request. When ctx ends,
-// the call returns with its error and the request goes on for the others; a
-// request nobody waits for any more is cancelled.
+// Where the page's path or dialect is not known yet, a page without an engine's
+// series leads to one more request, to another of the possible paths; the next
+// scrape goes on with the next path. What is found is kept until the page shows
+// another engine's series, or five scrapes in a row find none. An endpoint that
+// never shows an engine is soon asked for other paths in every eighth scrape
+// only.
+//
+// Calls for the same endpoint at the same time share one scrape. When ctx ends,
+// the call returns with its error and the scrape goes on for the others; one
+// nobody waits for any more is cancelled.
 //
 // A page that ends early, by its length, the timeout or the connection, is
 // returned with [Page.Err] set if at least one engine could be read. Otherwise
 // there is an error, which wraps [*StatusError] for an answer other than 200,
-// [ErrTooLong], [context.DeadlineExceeded] for a request that took longer than
+// [ErrNotMetrics] for one that is no metrics page, [ErrTooLong],
+// [context.DeadlineExceeded] for a scrape that took longer than
 // [Config.Timeout], or what the client said.
 func (s *Scraper) Scrape(ctx context.Context, base *url.URL) (Page, error) {
-	target, err := endpoint(base, s.dialect.Path())
-	if err != nil {
+	if err := checkBase(base); err != nil {
 		return Page{}, err
 	}
-	page, err := s.shared(ctx, target)
-	page.Engines = slices.Clone(page.Engines) // others may have got the same page
+	page, err := s.shared(ctx, endpointKey(base), base)
+	return page.clone(), err // others may have got the same page
+}
+
+// scrape fetches and reads an endpoint's page, wherever it is.
+func (s *Scraper) scrape(ctx context.Context, key string, base *url.URL) (Page, error) {
+	p := s.plan(key)
+	path := p.path
+	page, found, err := s.read(ctx, base.JoinPath(path), p)
+	if found == nil && p.other != "" && answered(err) {
+		if other, d, otherErr := s.read(ctx, base.JoinPath(p.other), p); d != nil {
+			page, found, err, path = other, d, otherErr, p.other
+		}
+	}
+	s.learn(p.endpoint, found, path)
 	return page, err
 }
 
-// endpoint returns the URL of a path below base.
-func endpoint(base *url.URL, path string) (*url.URL, error) {
-	switch {
-	case base == nil:
-		return nil, errors.New("metrics: no base URL")
-	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, fmt.Errorf("metrics: base URL %q is not an http or https URL with a host", base.Redacted())
-	}
-	return base.JoinPath(path), nil
-}
-
-// scrape fetches and reads one page.
-func (s *Scraper) scrape(ctx context.Context, target *url.URL) (Page, error) {
+// read fetches and reads one page. The dialect is nil if no engine was found.
+func (s *Scraper) read(ctx context.Context, target *url.URL, p plan) (Page, Dialect, error) {
 	body := s.buffer()
 	defer s.buffers.Put(body)
 	err := s.get(ctx, target, "text/plain;version=0.0.4", body)
-	page := Page{Time: time.Now()}
+	at := time.Now()
 	text := body.Bytes()
 	if err != nil {
 		// The last line may lack its end: "12" cut to "1" still is a number.
 		text = text[:bytes.LastIndexByte(text, '\n')+1]
 	}
-	engines, parseErr := s.dialect.Parse(text)
-	if err != nil && len(engines) == 0 {
-		return Page{}, err
+	page, found, parseErr := parse(text, p.known, p.dialects)
+	if found == nil {
+		if err == nil && parseErr == nil && !isMetricsPage(text) {
+			err = fmt.Errorf("metrics: get %s: %w", target.Redacted(), ErrNotMetrics)
+		}
+		if err != nil {
+			return Page{}, nil, err
+		}
+		page.NoEngineSeries = parseErr == nil
 	}
-	page.Engines, page.Err = engines, errors.Join(err, parseErr)
-	return page, nil
+	page.Time, page.Err = at, errors.Join(err, parseErr)
+	return page, found, nil
 }
 
-func (s *Scraper) buffer() *bytes.Buffer {
-	if body, ok := s.buffers.Get().(*bytes.Buffer); ok {
-		body.Reset()
-		return body
+// parse reads a page in the dialect that finds engines on it: the known one, or
+// the first of the others. Without any it returns what they could not read.
+func parse(text []byte, known Dialect, dialects []Dialect) (Page, Dialect, error) {
+	if known != nil {
+		page, err := known.Parse(text)
+		if len(page.Engines) > 0 {
+			page.Dialect = known.Name()
+			return page, known, err
+		}
 	}
-	return new(bytes.Buffer)
-}
-
-// get reads an answer's body. After an error, body holds what came before it.
-func (s *Scraper) get(ctx context.Context, target *url.URL, accept string, body *bytes.Buffer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
+	var page Page
+	var errs []error
+	for _, d := range dialects {
+		read, err := d.Parse(text)
+		if len(read.Engines) > 0 {
+			read.Dialect = d.Name()
+			return read, d, err
+		}
+		if page.LoRA == nil {
+			page.LoRA = read.LoRA
+		}
+		errs = append(errs, err)
 	}
-	request.Header.Set("Accept", accept)
-	response, err := s.client.Do(request)
-	if err != nil {
-		return fmt.Errorf("metrics: %w", err) // a *url.Error, which names the URL
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		// Reading a short body to its end keeps the connection.
-		_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
-		err = &StatusError{Code: response.StatusCode}
-	} else if _, err = body.ReadFrom(io.LimitReader(response.Body, s.maxBytes)); err == nil {
-		err = s.atEnd(response.Body)
-	}
-	if err != nil {
-		return fmt.Errorf("metrics: get %s: %w", target.Redacted(), err)
-	}
-	return nil
-}
-
-// atEnd returns nil if nothing is left of a body of which maxBytes may have
-// been read.
-func (s *Scraper) atEnd(body io.Reader) error {
-	var next [1]byte
-	switch n, err := io.ReadFull(body, next[:]); {
-	case n > 0:
-		return fmt.Errorf("%w of %d bytes", ErrTooLong, s.maxBytes)
-	case err != io.EOF:
-		return err
-	}
-	return nil
+	return page, nil, errors.Join(errs...)
 }

@@ -83,7 +83,7 @@ func TestScrapeStatus(t *testing.T) {
 	for _, code := range []int{http.StatusNoContent, http.StatusFound, http.StatusUnauthorized, http.StatusNotFound, http.StatusInternalServerError} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			requests := 0
-			s := scraperOf(t, metrics.Config{}, func(r *http.Request) (*http.Response, error) {
+			s := scraperOf(t, metrics.Config{Dialect: metrics.VLLM()}, func(r *http.Request) (*http.Response, error) {
 				requests++
 				response := answer(code, strings.NewReader(runningLine))
 				response.Header.Set("Location", "http://other/metrics")
@@ -108,6 +108,7 @@ func TestScrapeEmptyPage(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, got.Err)
 	assert.Empty(t, got.Engines)
+	assert.True(t, got.NoEngineSeries)
 	assert.False(t, got.Time.IsZero())
 }
 
@@ -232,6 +233,45 @@ func TestScrapeGzip(t *testing.T) {
 	})
 }
 
+// TestScrapePackedUnasked has a server that packs its page although the client
+// has not asked for it, which net/http does not unpack.
+func TestScrapePackedUnasked(t *testing.T) {
+	pack := func(blankLines int64) []byte {
+		var packed bytes.Buffer
+		zip := gzip.NewWriter(&packed)
+		_, err := io.WriteString(zip, runningLine)
+		require.NoError(t, err)
+		_, err = io.CopyN(zip, &endless{line: "\n", size: 4 << 20}, blankLines)
+		require.NoError(t, err)
+		require.NoError(t, zip.Close())
+		return packed.Bytes()
+	}
+	small := pack(1 << 10)
+	for name, tt := range map[string]struct {
+		body []byte
+		want error
+	}{
+		"bomb":       {pack(4 << 20), metrics.ErrTooLong},
+		"cut":        {small[:len(small)-9], io.ErrUnexpectedEOF},
+		"whole":      {small, nil},
+		"no gzip":    {[]byte(runningLine), gzip.ErrHeader},
+		"not at all": {nil, io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scraperOf(t, metrics.Config{MaxBytes: 1 << 20}, func(*http.Request) (*http.Response, error) {
+				response := answer(http.StatusOK, bytes.NewReader(tt.body))
+				response.Header.Set("Content-Encoding", "GZIP")
+				return response, nil
+			})
+			got, err := s.Scrape(t.Context(), at(t, "http://h"))
+			require.ErrorIs(t, errors.Join(err, got.Err), tt.want)
+			if len(tt.body) > 0 && tt.want != gzip.ErrHeader {
+				assert.Equal(t, runningThree, got.Engines)
+			}
+		})
+	}
+}
+
 func TestScrapeTimeout(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range []byte(strings.Repeat(runningLine, 1000)) {
@@ -298,7 +338,7 @@ func TestScrapeBrokenOff(t *testing.T) {
 // panicking is a dialect that panics.
 type panicking struct{ metrics.Dialect }
 
-func (panicking) Parse([]byte) ([]metrics.Snapshot, error) { panic("out of cheese") }
+func (panicking) Parse([]byte) (metrics.Page, error) { panic("out of cheese") }
 
 func TestScrapePanic(t *testing.T) {
 	s := scraperOf(t, metrics.Config{Dialect: panicking{metrics.VLLM()}}, func(r *http.Request) (*http.Response, error) {

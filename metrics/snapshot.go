@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -28,11 +29,33 @@ func fraction(v float64) Number {
 	return Number{Value: min(max(v, 0), 1), OK: true}
 }
 
+// replace keeps the old number where the new one is missing.
+func replace(old *Number, n Number) {
+	if n.OK {
+		*old = n
+	}
+}
+
+// add sums numbers, as long as the sum is one.
+func add(sum *Number, n Number) {
+	if n.OK {
+		replace(sum, nonNegative(sum.Value+n.Value))
+	}
+}
+
+// product is missing if one of its factors is.
+func product(a, b Number) Number {
+	if !a.OK || !b.OK {
+		return Number{}
+	}
+	return nonNegative(a.Value * b.Value)
+}
+
 // Snapshot is what one engine (one data-parallel rank) said of itself on one
-// page.
+// page. Counters run since the engine started.
 type Snapshot struct {
-	Engine string // value of the engine label, "" if the page has none
-	Model  string // model_name: the first served name; "" if the page has none
+	Engine string // value of the label that names the engine, "" if there is none
+	Model  string // the model's name on the page, vLLM's first served name; "" if it has none
 
 	// Running and Waiting are requests in the engine's batch and in its queue.
 	// An engine updates them only when it steps: one that is idle or hangs
@@ -42,16 +65,29 @@ type Snapshot struct {
 	// batch or the cache and not for something else. Above zero the engine is
 	// at its limit. vLLM has it since 0.20.
 	WaitingForCapacity Number
+	// MaxNumSeqs is the most requests the engine runs at the same time. vLLM and
+	// SGLang have it on no page: see [Scraper.MaxNumSeqs].
+	MaxNumSeqs Number
 
 	// KVUsage is the part of the KV cache held by running requests, 0..1.
 	// Blocks that are cached and not in use count as free.
 	KVUsage Number
-	// PrefixQueries and PrefixHits count, since the engine started, the prompt
-	// tokens looked up in the prefix cache and found there. vLLM 0.8.5 counts
-	// blocks.
+	// PrefixQueries and PrefixHits count the prompt tokens looked up in the
+	// prefix cache and found there.
 	PrefixQueries, PrefixHits Number
 	// KVTokens is the capacity of the KV cache in tokens.
 	KVTokens Number
+
+	// PromptTokens and GenerationTokens count the tokens of the requests'
+	// prompts, those found in the prefix cache among them (but see [LlamaCPP]),
+	// and of the answers.
+	PromptTokens, GenerationTokens Number
+	// Preemptions counts requests that were put back from the batch into the
+	// queue for want of cache.
+	Preemptions Number
+	// RequestsFinished counts requests that came to an end, in vLLM whatever the
+	// reason.
+	RequestsFinished Number
 
 	// Steps counts the engine's iterations: requests in flight while it stands
 	// still mean an engine that hangs.
@@ -59,31 +95,55 @@ type Snapshot struct {
 	// Started is the Unix time in seconds at which the process that answered
 	// was started. Another value means that counters and caches began anew.
 	Started Number
+	// Sleeping is true only if the engine says that it is not awake: its cache
+	// is gone and requests wait until somebody wakes it. vLLM says so since
+	// 0.11.1.
+	Sleeping bool
+}
+
+// setName does not allocate if the name is the same.
+func setName(old *string, name []byte) {
+	if len(name) > 0 && *old != string(name) {
+		*old = string(name)
+	}
 }
 
 // Page is what one endpoint's metrics page said.
 type Page struct {
 	// Time is when the page had been read.
 	Time time.Time
+	// Dialect is the [Dialect.Name] of the dialect that read the engines; "" if
+	// there are none.
+	Dialect string
 	// Engines is sorted by engine label, numerically where the labels are
-	// numbers. It is empty if the page has no engine series, as with vLLM's
-	// --disable-log-stats.
+	// numbers.
 	Engines []Snapshot
+	// NoEngineSeries tells that this is a metrics page and that nothing on it
+	// is an engine's, as with vLLM's --disable-log-stats. Engines is empty then,
+	// and Err is nil. A page that is none, such as HTML, is an error of
+	// [Scraper.Scrape].
+	NoEngineSeries bool
+	// RankHeader tells that each engine of the page can be addressed with the
+	// header X-Data-Parallel-Rank, whose value is the engine's place in Engines
+	// and not its label, which is global in vLLM's hybrid and external load
+	// balancing. vLLM obeys the header since 0.14.0 (vllm#29002) and SGLang
+	// since sglang#19832; older pages look the same, see [Scraper.Version].
+	RankHeader bool
+	// LoRA is nil if the page says nothing of adapters.
+	LoRA *LoRA
 	// Err is not nil if only a part of the page could be read: it was longer
 	// than [Config.MaxBytes], broke off, or had lines that make no sense. What
 	// could be read is in Engines.
 	Err error
 }
 
-// Dialect reads one kind of engine's page. Its methods may be called
-// concurrently.
-type Dialect interface {
-	// Name is the engine's name in lower case, such as "vllm".
-	Name() string
-	// Path is the page's path below an endpoint's base URL, such as "/metrics".
-	Path() string
-	// Parse returns the engines on the page, sorted as in [Page]. The error
-	// tells what could not be read; the snapshots returned beside it hold the
-	// rest. Parse must not keep or change page.
-	Parse(page []byte) ([]Snapshot, error)
+// clone returns a page that shares no memory with p.
+func (p Page) clone() Page {
+	p.Engines = slices.Clone(p.Engines)
+	if p.LoRA != nil {
+		lora := *p.LoRA
+		lora.Running, lora.Waiting = slices.Clone(lora.Running), slices.Clone(lora.Waiting)
+		p.LoRA = &lora
+	}
+	return p
 }

@@ -22,10 +22,15 @@ const maxDoublings = 3
 // scrape cut short by the end of ctx is not reported.
 //
 // Watch calls report from the goroutine it was called on and waits for it to
-// return. An endpoint has a Watch of its own, so none delays another.
+// return. An endpoint has a Watch of its own, so none delays another. When it
+// ends, what was found out about the endpoint's page is forgotten; a dialect of
+// [Scraper.SetDialect] is not.
 func (s *Scraper) Watch(ctx context.Context, base *url.URL, report func(Page, error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	if checkBase(base) == nil {
+		defer s.forgetFound(endpointKey(base))
+	}
 	failures := 0
 	for {
 		select {

@@ -36,12 +36,13 @@ func (h *health) failed(now time.Time) {
 	h.until.Store(now.Add(pause).UnixNano())
 }
 
-func (h *health) succeeded() {
+func (h *health) succeeded() (again bool) {
 	// Loads first: on the path of every request the line stays shared.
 	if h.until.Load() != 0 {
-		h.until.Store(0)
+		again = h.until.Swap(0) != 0
 	}
 	if h.failures.Load() != 0 {
 		h.failures.Store(0)
 	}
+	return again
 }

@@ -27,6 +27,8 @@ const (
 	Up       State = "up"       // takes requests
 	Draining State = "draining" // serves its conversations, takes no new ones
 	Down     State = "down"     // could not be reached just now
+	Asleep   State = "asleep"   // its engine says that it sleeps
+	Wedged   State = "wedged"   // its engine has requests and makes no progress
 	Removed  State = "removed"  // no longer in its set
 )
 
@@ -48,6 +50,7 @@ type Replica struct {
 type server struct {
 	endpoint Endpoint
 	id       uint64 // another each time an endpoint is added
+	ignores  bool   // the rank header; guarded by the set's lock
 	url      *url.URL
 	name     string       // host:port[/prefix], the port always spelled out
 	ranks    atomic.Int32 // 0 while not known
@@ -147,5 +150,6 @@ func (r *Replica) State(now time.Time) State {
 // failure, 30 seconds at most. Then it is tried again.
 func (r *Replica) Unreachable(now time.Time) { r.server.health.failed(now) }
 
-// Reached records that the endpoint answered, whatever it said.
-func (r *Replica) Reached() { r.server.health.succeeded() }
+// Reached records that the endpoint answered, whatever it said, and reports
+// whether it could not be reached before.
+func (r *Replica) Reached() (again bool) { return r.server.health.succeeded() }

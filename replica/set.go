@@ -118,6 +118,16 @@ func (s *Set) SetRanks(endpoint string, ranks int) (bool, error) {
 	if before <= 1 && ranks == 1 {
 		return false, nil
 	}
+	if sv.ignores {
+		return false, nil
+	}
+	s.replace(sv, ranks)
+	return true, nil
+}
+
+// replace gives an endpoint so many ranks. Those that were there before keep
+// their instance; the lock is held.
+func (s *Set) replace(sv *server, ranks int) {
 	fresh := sv.make(ranks)
 	for _, r := range fresh {
 		r.draining.Store(s.drained(sv))
@@ -140,6 +150,31 @@ func (s *Set) SetRanks(endpoint string, ranks int) (bool, error) {
 		}
 	}
 	s.replicas.Store(&next)
+}
+
+// IgnoresRanks tells the set that an endpoint does not honour the rank header,
+// so that its ranks cannot be told apart: it becomes one replica without a
+// rank, whatever its ranks were. Off, it is as it was before. It reports
+// whether that changed its replicas.
+func (s *Set) IgnoresRanks(endpoint string, on bool) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sv := s.lookup(endpoint)
+	if sv == nil {
+		return false, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
+	}
+	if sv.ignores == on {
+		return false, nil
+	}
+	sv.ignores = on
+	ranks := int(sv.ranks.Load())
+	if ranks <= 1 {
+		return false, nil
+	}
+	if on {
+		ranks = 1
+	}
+	s.replace(sv, ranks)
 	return true, nil
 }
 

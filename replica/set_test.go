@@ -99,6 +99,33 @@ func TestRanksAppear(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestAnEndpointThatIgnoresRanksIsOneReplica(t *testing.T) {
+	s, err := replica.NewSet(replica.Endpoint{URL: "http://a"}, replica.Endpoint{URL: "http://b", Ranks: 3}, replica.Endpoint{URL: "http://c"})
+	require.NoError(t, err)
+	_, err = s.SetRanks("http://a", 2)
+	require.NoError(t, err)
+	for _, url := range []string{"http://a", "http://b"} {
+		changed, err := s.IgnoresRanks(url, true)
+		require.NoError(t, err)
+		assert.True(t, changed)
+		changed, err = s.IgnoresRanks(url, true)
+		require.NoError(t, err)
+		assert.False(t, changed)
+	}
+	assert.Equal(t, []string{"a:80", "b:80", "c:80"}, names(s))
+	assert.True(t, s.Replicas()[0].RanksKnown())
+	_, err = s.SetRanks("http://a", 4)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a:80", "b:80", "c:80"}, names(s), "however many it has")
+	for _, url := range []string{"http://a", "http://b", "http://c"} {
+		_, err = s.IgnoresRanks(url, false)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"a:80@0", "a:80@1", "a:80@2", "a:80@3", "b:80@0", "b:80@1", "b:80@2", "c:80"}, names(s))
+	_, err = s.IgnoresRanks("http://z", true)
+	require.ErrorIs(t, err, replica.ErrUnknown)
+}
+
 func TestDrainAndRemove(t *testing.T) {
 	s, err := replica.NewSet(replica.Endpoint{URL: "http://a", Ranks: 2}, replica.Endpoint{URL: "http://b"})
 	require.NoError(t, err)

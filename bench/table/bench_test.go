@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,11 +76,12 @@ func (p *population) run(b *testing.B, tb table.Table, createEvery int) {
 	b.StopTimer()
 	b.ResetTimer()
 	var allocs uint64
+	var cpu time.Duration
 	created := 0
 	for done, round := 0, 0; done < b.N; round++ {
 		ops := min(roundOps, b.N-done)
 		var next atomic.Int64
-		before := allocated()
+		allocsBefore, cpuBefore := allocated(), cpuTime()
 		b.StartTimer()
 		var all sync.WaitGroup
 		for range goroutines {
@@ -95,7 +97,8 @@ func (p *population) run(b *testing.B, tb table.Table, createEvery int) {
 		}
 		all.Wait()
 		b.StopTimer()
-		allocs += allocated() - before
+		cpu += cpuTime() - cpuBefore
+		allocs += allocated() - allocsBefore
 		if createEvery > 0 {
 			for i := range ops / createEvery {
 				tb.Delete(p.freshKey(round, i))
@@ -104,6 +107,7 @@ func (p *population) run(b *testing.B, tb table.Table, createEvery int) {
 		}
 		done += ops
 	}
+	b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
 	if created > 0 {
 		b.ReportMetric(float64(allocs)/float64(created), "allocs/create")
 	}
@@ -138,6 +142,16 @@ func (s *splitMix) next() uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// cpuTime is what the process has used of the processors: other jobs of the
+// machine lengthen the wall time, but not this.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0 // it fails for bad arguments only
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // allocated is the number of objects allocated so far.

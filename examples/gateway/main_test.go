@@ -169,8 +169,8 @@ func TestGatewayWithoutAnyReplicaAlive(t *testing.T) {
 
 func TestGatewayBodiesPassThrough(t *testing.T) {
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" {
-			return
+		if r.Method != http.MethodPost {
+			return // somebody who looks for metrics
 		}
 		assert.Equal(t, "//odd/path?q=%20", r.RequestURI, "as the client wrote it")
 		assert.Equal(t, "model.example", r.Header.Get("X-Forwarded-Host"))
@@ -196,8 +196,8 @@ func TestGatewayBodiesPassThrough(t *testing.T) {
 func TestGatewayShutdown(t *testing.T) {
 	next := make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/metrics" {
-			return
+		if r.Method != http.MethodPost {
+			return // somebody who looks for metrics
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 3 {

@@ -82,28 +82,6 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// replay gives its pieces, one a Read.
-type replay struct {
-	pieces [][]byte
-	next   int
-	part   int
-}
-
-func (r *replay) Read(p []byte) (int, error) {
-	if r.next == len(r.pieces) {
-		return 0, io.EOF
-	}
-	piece := r.pieces[r.next][r.part:]
-	n := copy(p, piece)
-	r.part += n
-	if n == len(piece) {
-		r.next, r.part = r.next+1, 0
-	}
-	return n, nil
-}
-
-func (*replay) Close() error { return nil }
-
 func BenchmarkStrip(b *testing.B) {
 	const events = 300
 	body := chatStream(events)
@@ -112,19 +90,15 @@ func BenchmarkStrip(b *testing.B) {
 		if size == 0 {
 			name = "by-event"
 		}
-		pieces := bytes.SplitAfter(body, []byte("\n\n"))
-		if size > 0 {
-			pieces = nil
-			for i := 0; i < len(body); i += size {
-				pieces = append(pieces, body[i:min(i+size, len(body))])
-			}
-		}
+		all := pieces(body, size)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			p := make([]byte, 32<<10)
+			src := source{err: io.EOF}
 			for b.Loop() {
-				r := askusage.NewStrip(&replay{pieces: pieces}, nil)
+				src.pieces = all
+				r := askusage.NewStrip(&src, nil)
 				total := 0
 				for {
 					n, err := r.Read(p)

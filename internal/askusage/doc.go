@@ -9,11 +9,11 @@
 // text/event-stream, and that both belong to a chat or text completion, is for
 // the caller to know.
 //
-// Three things a client can tell even so. vLLM (read in 0.26.0) puts
-// system_fingerprint into the usage chunk, rather than into the last chunk
-// with a choice, when there is one; it goes with it. A server that runs with
-// --enable-force-include-usage sends a usage chunk to everyone, and with Strip
-// its clients lose it: there is nothing to ask for there. And before
-// vllm-project/vllm#36379 vLLM took a stream_options that does not mention
-// include_usage for asking.
+// A client can tell even so, in three cases. With a usage chunk to come, vLLM
+// (0.26.0) puts system_fingerprint there instead of into the last chunk that
+// has a choice, so the client does not get it. A server that runs with
+// --enable-force-include-usage sends a usage chunk to everyone: Strip would
+// take that one, and there is nothing to ask for. And before
+// vllm-project/vllm#36379 a stream_options without include_usage was taken for
+// asking; a client that relied on that gets no usage any more.
 package askusage

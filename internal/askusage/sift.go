@@ -70,83 +70,15 @@ func (s *sifter) sift(b []byte, i int) (passed, begin int) {
 				continue
 			}
 		}
-		c := b[i]
-		switch s.place {
-		case atEvent:
-			switch {
-			case isEnd(c):
-				i = s.endLine(c, i, atEvent)
-			case c == ':':
-				s.place = inComment
-			case s.commonLen > 0 && bytes.HasPrefix(b[i:], s.common[:s.commonLen]):
-				i += s.commonLen
-				s.place = inPassed
-			default:
-				begin = i
-				s.place, s.field = inField, 0
-			}
-		case inComment, inPassed:
-			i += lineEnd(b[i:])
-			if i < len(b) && isEnd(b[i]) {
-				next := atEvent
-				if s.place == inPassed {
-					next = atPassedLine
-				}
-				i = s.endLine(b[i], i, next)
-			}
-		case atPassedLine:
-			if isEnd(c) {
-				i = s.endLine(c, i, atEvent)
-			} else {
-				s.place = inPassed
-			}
-
-		case inField:
-			if c != dataField[s.field] {
-				s.place = inPassed
-				break
-			}
-			i++
-			if s.field++; s.field == len(dataField) {
-				s.place = inData
-				s.chunk.reset()
-			}
-		case inData:
-			if isEnd(c) {
-				s.place = inPassed // its object does not end on this line
-				break
-			}
-			line := b[i : i+lineEnd(b[i:])]
-			switch n, v := s.chunk.read(line); v {
-			case hasChoice, other:
-				if start := b[begin : i+n]; v == hasChoice && len(start) <= len(s.common) {
-					s.commonLen = copy(s.common[:], start)
-				}
-				i += len(line)
-				s.place = inPassed
-			case usageOnly:
-				i += n
-				s.place = afterData
-			default:
-				i += n
-			}
-		case afterData:
-			switch {
-			case c == ' ' || c == '\t':
-				i++
-			case isEnd(c):
-				i = s.endLine(c, i, atBlank)
-			default:
-				s.place = inPassed
-			}
-		case atBlank:
-			if !isEnd(c) {
-				s.place = inPassed
-				break
-			}
-			data := b[begin+len(dataField) : i]
-			i = s.endLine(c, i, atEvent)
-			if i-begin <= maxEvent && json.Valid(data) {
+		switch {
+		case s.place == atEvent:
+			begin = i
+			i = s.event(b, i)
+		case !s.holds():
+			i = s.pass(b, i)
+		default:
+			var found bool
+			if i, found = s.look(b, begin, i); found {
 				passed = closeUp(b, passed, from, begin)
 				from, s.cut = i, true
 			}
@@ -159,6 +91,92 @@ func (s *sifter) sift(b []byte, i int) (passed, begin int) {
 		begin = len(b)
 	}
 	return closeUp(b, passed, from, begin), begin
+}
+
+// event reads the first byte of an event, a comment or a blank line, or all
+// of an event that it takes to pass it on.
+func (s *sifter) event(b []byte, i int) int {
+	switch c := b[i]; {
+	case isEnd(c):
+		return s.endLine(c, i, atEvent)
+	case c == ':':
+		s.place = inComment
+	case s.commonLen > 0 && bytes.HasPrefix(b[i:], s.common[:s.commonLen]):
+		s.place = inPassed
+		return i + s.commonLen
+	default:
+		s.place, s.field = inField, 0
+	}
+	return i
+}
+
+// pass reads on in a line that is passed on.
+func (s *sifter) pass(b []byte, i int) int {
+	if s.place == atPassedLine {
+		if isEnd(b[i]) {
+			return s.endLine(b[i], i, atEvent)
+		}
+		s.place = inPassed
+	}
+	i += lineEnd(b[i:])
+	if i == len(b) || !isEnd(b[i]) {
+		return i
+	}
+	if s.place == inComment {
+		return s.endLine(b[i], i, atEvent)
+	}
+	return s.endLine(b[i], i, atPassedLine)
+}
+
+// look reads on in an event that is held back and begins at begin. found is
+// true after the blank line of a usage chunk; of another event the first byte
+// that shows it need not have been read.
+func (s *sifter) look(b []byte, begin, i int) (next int, found bool) {
+	c := b[i]
+	switch s.place {
+	case inField:
+		if c != dataField[s.field] {
+			break
+		}
+		if s.field++; s.field == len(dataField) {
+			s.place = inData
+			s.chunk.reset()
+		}
+		return i + 1, false
+	case inData:
+		if isEnd(c) {
+			break // its object does not end on this line
+		}
+		line := b[i : i+lineEnd(b[i:])]
+		n, v := s.chunk.read(line)
+		i += n
+		switch v {
+		case undecided:
+			return i, false
+		case usageOnly:
+			s.place = afterData
+			return i, false
+		case hasChoice:
+			if start := b[begin:i]; len(start) <= len(s.common) {
+				s.commonLen = copy(s.common[:], start)
+			}
+		}
+	case afterData:
+		if c == ' ' || c == '\t' {
+			return i + 1, false
+		}
+		if isEnd(c) {
+			return s.endLine(c, i, atBlank), false
+		}
+	case atBlank:
+		if isEnd(c) {
+			data := b[begin+len(dataField) : i]
+			i = s.endLine(c, i, atEvent)
+			return i, i-begin <= maxEvent && json.Valid(data)
+		}
+	}
+	s.place = inPassed
+	return i, false
 }
 
 // closeUp moves b[from:to] down to b[at:] and returns where it ends there.

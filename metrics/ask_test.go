@@ -40,7 +40,7 @@ func TestMaxNumSeqs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := scraperOf(t, metrics.Config{MaxBytes: 1024}, func(r *http.Request) (*http.Response, error) {
+			s := scraperOf(t, metrics.Config{MaxBytes: 1024, Dialect: metrics.VLLM()}, func(r *http.Request) (*http.Response, error) {
 				assert.Equal(t, "/prefix/server_info", r.URL.Path)
 				assert.Equal(t, "json", r.URL.Query().Get("config_format"))
 				assert.Equal(t, "1", r.URL.Query().Get("key"))

@@ -1,0 +1,158 @@
+package warmroute
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/metrics"
+)
+
+// wedgedAfter is how long an engine that has requests may count nothing before
+// it is taken for wedged. vLLM's /health stays 200 then (vllm#39863). Its counters
+// stand still for as long as one prompt is being prefilled, so this must be
+// more than that takes.
+const wedgedAfter = time.Minute
+
+// evidence is what a member's pages say of its engine's life: when its cache was
+// lost as a whole, how much has been written to it, and whether it makes
+// progress.
+type evidence struct {
+	coldSince atomic.Int64 // Unix ns at which a restart or sleep was noticed; 0: never
+	asleep    atomic.Bool
+	wedged    atomic.Bool
+	written   writtenLog
+
+	// Of the watcher's goroutine alone.
+	last       metrics.Snapshot
+	seen       bool
+	stuckSince time.Time
+}
+
+// engineChange is what a page shows that the one before did not.
+type engineChange struct {
+	restarted, slept, woke, wedged, recovered bool
+}
+
+// note takes in a page. inFlight is the member's own count.
+func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engineChange) {
+	if e.seen {
+		c.restarted = restarted(e.last, s)
+		c.slept = s.Sleeping && !e.last.Sleeping
+		c.woke = !s.Sleeping && e.last.Sleeping
+	}
+	if c.restarted || c.slept || c.woke {
+		// A sleep of level 1 and above clears the prefix cache.
+		e.coldSince.Store(at.UnixNano())
+	}
+	if c.restarted {
+		e.written.reset()
+	}
+	e.asleep.Store(s.Sleeping)
+	if w, ok := writtenTokens(s); ok {
+		e.written.add(at, w)
+	}
+	busy := s.Running.Value+s.Waiting.Value > 0 || inFlight > 0
+	switch {
+	case !e.seen || s.Sleeping || !busy || progressed(e.last, s):
+		e.stuckSince = at
+		c.recovered = e.wedged.Swap(false)
+	case at.Sub(e.stuckSince) >= wedgedAfter:
+		c.wedged = !e.wedged.Swap(true)
+	}
+	e.last, e.seen = s, true
+	return c
+}
+
+// restarted reports whether the engine began anew between two pages: its mark
+// changed, or a counter went back.
+func restarted(before, now metrics.Snapshot) bool {
+	if before.Started.OK && now.Started.OK {
+		return now.Started.Value-before.Started.Value > 1
+	}
+	for _, c := range [...][2]metrics.Number{
+		{before.PromptTokens, now.PromptTokens},
+		{before.GenerationTokens, now.GenerationTokens},
+		{before.PrefixQueries, now.PrefixQueries},
+	} {
+		if c[0].OK && c[1].OK && c[1].Value < c[0].Value {
+			return true
+		}
+	}
+	return false
+}
+
+// progressed reports whether the engine has counted anything in between, or has
+// no counters to tell by.
+func progressed(before, now metrics.Snapshot) bool {
+	known := false
+	for _, c := range [...][2]metrics.Number{
+		{before.Steps, now.Steps},
+		{before.PromptTokens, now.PromptTokens},
+		{before.GenerationTokens, now.GenerationTokens},
+		{before.PrefixQueries, now.PrefixQueries},
+	} {
+		if c[0].OK && c[1].OK {
+			known = true
+			if c[0].Value != c[1].Value {
+				return true
+			}
+		}
+	}
+	return !known
+}
+
+// writtenTokens is how many tokens the engine has put into its cache since it
+// started: what it computed of prompts, and what it generated.
+func writtenTokens(s metrics.Snapshot) (int64, bool) {
+	if !s.PromptTokens.OK || !s.PrefixHits.OK || !s.GenerationTokens.OK {
+		return 0, false
+	}
+	return int64(s.PromptTokens.Value - s.PrefixHits.Value + s.GenerationTokens.Value), true
+}
+
+// writtenLog is a count of tokens over more than an hour, a sample every
+// writtenStep at the most.
+type writtenLog struct {
+	mu      sync.Mutex
+	samples [256]writtenSample // a ring
+	n       int                // samples ever
+	latest  int64
+}
+
+type writtenSample struct {
+	at     time.Time
+	tokens int64
+}
+
+const writtenStep = 15 * time.Second
+
+func (l *writtenLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n = 0
+}
+
+func (l *writtenLog) add(at time.Time, tokens int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.latest = tokens
+	if l.n > 0 && at.Sub(l.samples[(l.n-1)%len(l.samples)].at) < writtenStep {
+		return
+	}
+	l.samples[l.n%len(l.samples)] = writtenSample{at, tokens}
+	l.n++
+}
+
+// since is how many tokens have been written since a time, or rather since the
+// last sample before it; -1 if there is none that old.
+func (l *writtenLog) since(t time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := l.n - 1; i >= 0 && i >= l.n-len(l.samples); i-- {
+		if s := l.samples[i%len(l.samples)]; !s.at.After(t) {
+			return l.latest - s.tokens
+		}
+	}
+	return -1
+}

@@ -1,0 +1,51 @@
+package warmroute
+
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/replica"
+)
+
+// state is the replica's, and what its engine says or lets be inferred.
+func (m *member) state(now time.Time) replica.State {
+	s := m.State(now)
+	switch {
+	case s != replica.Up:
+	case m.evidence.asleep.Load():
+		s = replica.Asleep
+	case m.evidence.wedged.Load():
+		s = replica.Wedged
+	}
+	return s
+}
+
+// countedPrompts is how many prompt tokens the engine had counted by its last
+// page, below 0 if that is not known or nobody else's rank could be meant.
+func (m *member) countedPrompts() float64 {
+	if m.Rank() == replica.NoRank {
+		return -1
+	}
+	s := m.scraped.Load()
+	if s == nil || !s.PromptTokens.OK {
+		return -1
+	}
+	return s.PromptTokens.Value
+}
+
+// unreachable notes that no connection could be made.
+func (m *member) unreachable() {
+	now := time.Now()
+	was := m.Reachable(now)
+	m.Unreachable(now)
+	if was {
+		m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), "unreachable", now)
+	}
+}
+
+// reached notes that the endpoint answered.
+func (m *member) reached() {
+	if m.Reached() {
+		now := time.Now()
+		m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), "reached", now)
+	}
+}
