@@ -1,14 +1,20 @@
 package warmroute
 
-import "sync"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
 // claim is a finished request that was sent to one rank of an endpoint. If the
 // rank header was honoured, that rank's engine has counted its prompt.
 type claim struct {
 	before  float64 // the engine's prompt tokens, on the last page before it was sent
+	ended   time.Time
 	prompt  int64
 	verdict Verdict // so far; "" if the request was no turn at home
 	api     string
+	suspect bool // a page has shown that it cannot be true
 }
 
 // claims are a member's, until a page shows whether they can be true. Other
@@ -16,9 +22,8 @@ type claim struct {
 // that a request was served elsewhere, however many gateways there are; one that
 // is high enough proves nothing.
 type claims struct {
-	mu    sync.Mutex
-	fresh []claim // finished since the last page
-	ripe  []claim // finished before the last page: the next one has counted them
+	mu   sync.Mutex
+	open []claim
 }
 
 // maxClaims bounds what is kept between two pages. Claims beyond it are not
@@ -29,30 +34,51 @@ const maxClaims = 1024
 func (c *claims) add(cl claim) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.fresh) >= maxClaims {
+	if len(c.open) >= maxClaims {
 		return false
 	}
-	c.fresh = append(c.fresh, cl)
+	c.open = append(c.open, cl)
 	return true
 }
 
-// page holds the ripe claims against the engine's count on a page, and returns
-// them with those that were proved wrong first. Claims that finished since the
-// page before ripen.
-func (c *claims) page(counted float64) (wrong, right []claim) {
+// countedWithin is how long after an answer's end the engine has counted its
+// prompt, and much more than it takes: it counts with the first token.
+const countedWithin = 500 * time.Millisecond
+
+// page holds the claims of requests that had ended when a page was asked for
+// against the engine's count on it, and returns those that are settled. It takes
+// two pages in a row to prove one wrong, so that a count that is late proves
+// nothing.
+func (c *claims) page(counted float64, asked time.Time) (wrong, right []claim) {
 	c.mu.Lock()
-	ripe := c.ripe
-	c.ripe, c.fresh = c.fresh, nil
-	c.mu.Unlock()
-	return refute(ripe, counted)
+	defer c.mu.Unlock()
+	var ripe, open []claim
+	for _, cl := range c.open {
+		if cl.ended.Add(countedWithin).After(asked) {
+			open = append(open, cl)
+		} else {
+			ripe = append(ripe, cl)
+		}
+	}
+	cannot, right := refute(ripe, counted)
+	for _, cl := range cannot {
+		if cl.suspect {
+			wrong = append(wrong, cl)
+			continue
+		}
+		cl.suspect = true
+		open = append(open, cl)
+	}
+	c.open = open
+	return wrong, right
 }
 
 // drop returns all claims unchecked: the engine has begun to count anew.
 func (c *claims) drop() []claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := append(c.ripe, c.fresh...)
-	c.ripe, c.fresh = nil, nil
+	all := c.open
+	c.open = nil
 	return all
 }
 
@@ -70,9 +96,10 @@ func refute(claims []claim, counted float64) (wrong, right []claim) {
 		sum += cl.prompt
 	}
 	missing := sum - int64(counted-first)
+	slices.SortStableFunc(claims, func(a, b claim) int { return a.ended.Compare(b.ended) })
 	for _, cl := range claims {
 		alone := float64(cl.prompt) > counted-cl.before
-		cold := cl.verdict == Lost || cl.verdict == Rewritten
+		cold := cl.suspect || cl.verdict == Lost || cl.verdict == Rewritten
 		if alone || missing > 0 && cold {
 			missing -= cl.prompt
 			wrong = append(wrong, cl)

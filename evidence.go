@@ -68,7 +68,7 @@ func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engin
 // changed, or a counter went back.
 func restarted(before, now metrics.Snapshot) bool {
 	if before.Started.OK && now.Started.OK {
-		return now.Started.Value-before.Started.Value > 1
+		return now.Started.Value != before.Started.Value
 	}
 	for _, c := range [...][2]metrics.Number{
 		{before.PromptTokens, now.PromptTokens},

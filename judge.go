@@ -2,6 +2,7 @@ package warmroute
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/warmroute/warmroute/affinity"
 )
@@ -42,7 +43,7 @@ func (l Lease) judge(res Result) Verdict {
 			l.session.SetMemo(uint32(min(max(0, u.Prompt), affinity.MaxMemo)))
 		}
 		if l.counted >= 0 && u.Prompt > 0 &&
-			l.member.claims.add(claim{before: l.counted, prompt: u.Prompt, verdict: v, api: res.API}) {
+			l.member.claims.add(claim{before: l.counted, ended: time.Now(), prompt: u.Prompt, verdict: v, api: res.API}) {
 			return v // counted when the claim is settled
 		}
 	}

@@ -31,6 +31,7 @@ type config struct {
 	clientRank     ClientRank
 	debugHeaders   bool
 	failover       bool
+	streamUsage    bool
 	scrapeInterval time.Duration
 	scrapeClient   *http.Client
 	logger         *slog.Logger
@@ -282,6 +283,18 @@ func WithDebugHeaders(on bool) Option {
 // sent. Every endpoint is tried once, within the request's context. Default on.
 func WithFailover(on bool) Option {
 	return option(func(c *config) { c.failover = on })
+}
+
+// WithStreamUsage says whether the transport asks for the usage of streamed
+// chat and text completions on behalf of clients that do not, which are
+// unmeasured otherwise. It adds stream_options.include_usage to such requests,
+// up to the peek limit, and takes the chunk that this brings out of the answer;
+// every other byte is as it came. The client loses nothing but the
+// system_fingerprint, which vLLM (0.26) moves into that chunk. Leave it off
+// where the server runs with --enable-force-include-usage, which does the same
+// for everybody but does not take the chunk out. Default off.
+func WithStreamUsage(on bool) Option {
+	return option(func(c *config) { c.streamUsage = on })
 }
 
 // WithScrapeInterval sets how often each endpoint's metrics page is read by

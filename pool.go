@@ -179,8 +179,12 @@ func (p *pool) homeOf(w *pick, now time.Time) *member {
 	if m == nil || !m.Reachable(now) || m.evidence.asleep.Load() {
 		return nil
 	}
-	// A cache that was lost as a whole since is no reason to go there.
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
+		// A cache that was lost as a whole since is no reason to go there.
+		if w.session.Memo() > 0 {
+			w.session.SetMemo(0) // said once
+			m.settle(Lost)
+		}
 		return nil
 	}
 	return m

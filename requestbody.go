@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/internal/askusage"
 	"github.com/warmroute/warmroute/internal/peek"
 )
 
@@ -16,6 +17,10 @@ import (
 type requestBody struct {
 	io.ReadCloser
 	rewind *rewind // nil if the request has a GetBody, or not all of it was read
+	// asked says that usage was asked for on the client's behalf: the body is
+	// another, of this length.
+	asked  bool
+	length int64
 }
 
 // rewind gives a body again that was read as a whole, for as long as the
@@ -164,10 +169,43 @@ func (in *inspection) readable() bool {
 	return err != nil || media == "application/json"
 }
 
-// body returns the request's body with what was read of it put back.
-func (in *inspection) body() requestBody {
+// readAll reads the body to its end if the limit lets it, and reports whether
+// it is there as a whole.
+func (in *inspection) readAll() bool {
+	if in.String(""); in.fields == nil || in.stillReading || in.err != nil {
+		return false
+	}
+	if in.whole || !in.fields.Complete() && !in.early {
+		return in.whole // or past the limit
+	}
+	in.read(peek.Replay(in.head, in.req.Body), nil)
+	if in.whole || in.stillReading || in.err != nil {
+		return in.whole
+	}
+	// The object has ended; whether the body has is known at its end.
+	var next [1]byte
+	n, err := in.req.Body.Read(next[:])
+	in.head = append(in.head, next[:n]...)
+	in.whole = n == 0 && err == io.EOF
+	if err != nil && err != io.EOF {
+		in.err = err
+	}
+	return in.whole
+}
+
+// body returns the request's body with what was read of it put back, and with a
+// wish for usage if askUsage says so and the client has none.
+func (in *inspection) body(askUsage bool) requestBody {
 	if in.req.Body == nil || in.req.Body == http.NoBody {
 		return requestBody{}
+	}
+	if askUsage && in.readAll() {
+		if changed, ok := askusage.Ask(in.head); ok {
+			return requestBody{
+				ReadCloser: peek.Replay(changed, in.req.Body), rewind: &rewind{body: changed},
+				asked: true, length: int64(len(changed)),
+			}
+		}
 	}
 	if in.fields == nil {
 		return requestBody{ReadCloser: in.req.Body}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmroute/warmroute/internal/askusage"
 	"github.com/warmroute/warmroute/internal/usage"
 )
 
@@ -39,6 +40,11 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 		b.usage.Reset(contentType)
 		b.stream = strings.HasPrefix(contentType, "text/event-stream")
 	}
+	if b.strip = b.strip && b.stream && identity(resp.Header); b.strip {
+		b.inner = askusage.NewStrip(b.inner, b.see)
+		resp.ContentLength = -1
+		resp.Header.Del("Content-Length")
+	}
 	resp.Body = b
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = b.upgraded()
@@ -63,6 +69,7 @@ type responseBody struct {
 	noTokens bool
 	api      string
 	stream   bool
+	strip    bool // the usage was asked for on the client's behalf
 
 	mu        sync.Mutex // never held over a call of inner
 	done      bool
@@ -90,7 +97,9 @@ func (b *responseBody) passed(p []byte, err error) {
 			b.firstByte = time.Since(b.start)
 			b.lease.prefilled()
 		}
-		b.usage.Write(p)
+		if !b.strip {
+			b.usage.Write(p)
+		}
 	}
 	if err == nil {
 		b.mu.Unlock()
@@ -100,6 +109,15 @@ func (b *responseBody) passed(p []byte, err error) {
 		b.failure = err
 	}
 	b.finish(err == io.EOF)
+}
+
+// see reads the usage of what is on its way to be stripped.
+func (b *responseBody) see(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.done {
+		b.usage.Write(p)
+	}
 }
 
 // Close releases before it closes the inner body, which may block.

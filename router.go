@@ -261,26 +261,61 @@ func (r *Router) Add(e Endpoint) error {
 	if err := r.set.Add(e); err != nil {
 		return err
 	}
-	return r.update()
+	if err := r.update(); err != nil {
+		return err
+	}
+	r.tell(e.URL, "added", r.set.Replicas())
+	return nil
+}
+
+// tell tells the hooks what happened to the replicas of an endpoint, or to the
+// one of that name.
+func (r *Router) tell(name, reason string, among []*Replica) {
+	if len(r.cfg.hooks.state) == 0 {
+		return
+	}
+	now := time.Now()
+	for _, m := range among {
+		if m.Is(name) {
+			r.cfg.hooks.onState(m, m.State(now), reason, now)
+		}
+	}
 }
 
 // Remove removes an endpoint, named by its URL, with all its ranks. Requests
 // in flight there go on; its conversations are placed anew by their next
 // request.
 func (r *Router) Remove(endpoint string) error {
+	before := r.set.Replicas()
 	if err := r.set.Remove(endpoint); err != nil {
 		return err
 	}
-	return r.update()
+	if err := r.update(); err != nil {
+		return err
+	}
+	r.tell(endpoint, "removed", before)
+	return nil
 }
 
 // Drain stops new conversations from being placed on a replica, named by its
 // Name, or on all replicas of an endpoint, named by its URL. They keep the
 // conversations they have.
-func (r *Router) Drain(name string) error { return r.set.Drain(name) }
+func (r *Router) Drain(name string) error {
+	if err := r.set.Drain(name); err != nil {
+		return err
+	}
+	r.tell(name, "drained", r.set.Replicas())
+	return nil
+}
 
 // Resume ends a drain.
-func (r *Router) Resume(name string) error { return r.set.Resume(name) }
+func (r *Router) Resume(name string) error {
+	if err := r.set.Resume(name); err != nil {
+		return err
+	}
+	r.tell(name, "resumed", r.set.Replicas())
+	return nil
+}
 
 // SetAffinity switches affinity on or off for one model, live. Off, requests
 // are placed by load, and a conversation's home follows them, so that switching

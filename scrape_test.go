@@ -51,7 +51,10 @@ func (s *pageSet) set(name, page string) {
 }
 
 // engine is a rank's state on a simulated metrics page.
-type engine struct{ running, waiting, kv, queries, hits string }
+type engine struct {
+	running, waiting, kv, queries, hits, prompt, generated, steps, started, capacity string
+	asleep                                                                           bool
+}
 
 // pageOf is a vLLM page of the given engines; a value left out is missing.
 func pageOf(engines map[int]engine) string {
@@ -60,10 +63,20 @@ func pageOf(engines map[int]engine) string {
 		for name, value := range map[string]string{
 			"vllm:num_requests_running": e.running, "vllm:num_requests_waiting": e.waiting,
 			"vllm:kv_cache_usage_perc": e.kv, "vllm:prefix_cache_queries_total": e.queries, "vllm:prefix_cache_hits_total": e.hits,
+			"vllm:prompt_tokens_total": e.prompt, "vllm:generation_tokens_total": e.generated, "vllm:iteration_tokens_total_count": e.steps,
 		} {
 			if value != "" {
 				fmt.Fprintf(&b, "%s{engine=\"%d\",model_name=\"m\"} %s\n", name, rank, value)
 			}
+		}
+		if e.capacity != "" {
+			fmt.Fprintf(&b, "vllm:cache_config_info{engine=\"%d\",kv_cache_size_tokens=\"%s\"} 1\n", rank, e.capacity)
+		}
+		if e.asleep {
+			fmt.Fprintf(&b, "vllm:engine_sleep_state{engine=\"%d\",model_name=\"m\",sleep_state=\"awake\"} 0\n", rank)
+		}
+		if e.started != "" {
+			fmt.Fprintf(&b, "process_start_time_seconds %s\n", e.started)
 		}
 	}
 	return b.String()

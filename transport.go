@@ -220,6 +220,11 @@ func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
 	x.req.Header = outgoingHeader(req.Header, lease)
 	if body.ReadCloser != nil {
 		x.out.inner, x.out.length = body.ReadCloser, req.ContentLength
+		if body.asked {
+			x.out.length, x.req.ContentLength = body.length, body.length
+			x.req.TransferEncoding = nil
+			x.in.strip = true
+		}
 		x.req.Body = &x.out
 		if body.rewind != nil {
 			x.req.GetBody = body.rewind.getBody
@@ -336,7 +341,13 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if in.stillReading {
 		return Request{}, requestBody{}, errStillReading
 	}
-	return route, in.body(), nil
+	api := apiOf(req.URL.Path)
+	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
+	body := in.body(ask)
+	if in.stillReading {
+		return Request{}, requestBody{}, errStillReading
+	}
+	return route, body, nil
 }
 
 // bytesPerToken is a rough size of a token in a JSON body, for an estimate of

@@ -142,7 +142,7 @@ func (w *watcher) store(page metrics.Page) {
 		for i, m := range members {
 			if s, ok := engineOf(page.Engines, i, len(members), m.Rank()); ok && m.observe(s, page.Time) {
 				p.learn(s)
-				w.note(m, s, page.Time)
+				w.note(m, s, page.Asked, page.Time)
 			}
 		}
 		if len(members) > 1 {
@@ -153,7 +153,7 @@ func (w *watcher) store(page metrics.Page) {
 
 // note draws from a page what it shows of the engine's life, and holds what was
 // claimed of the engine against what it has counted.
-func (w *watcher) note(m *member, s metrics.Snapshot, at time.Time) {
+func (w *watcher) note(m *member, s metrics.Snapshot, asked, at time.Time) {
 	c := m.evidence.note(s, m.InFlight(), at)
 	cfg := &m.pool.router.cfg
 	for _, e := range [...]struct {
@@ -178,7 +178,7 @@ func (w *watcher) note(m *member, s metrics.Snapshot, at time.Time) {
 		}
 		return
 	}
-	wrong, right := m.claims.page(s.PromptTokens.Value)
+	wrong, right := m.claims.page(s.PromptTokens.Value, asked)
 	for _, cl := range right {
 		m.settle(cl.verdict)
 		w.proof.of(cl.api).kept++

@@ -29,6 +29,9 @@ type Request struct {
 	Parent uint64
 	// Model is the pool's name.
 	Model string
+	// Adapter is the name of the LoRA adapter that the request is for, "" for the
+	// base model.
+	Adapter string
 	// PromptTokens is an estimate of the prompt's size, 0 if unknown.
 	PromptTokens int
 	// Home is the index among the candidates of the replica the conversation is
@@ -73,6 +76,13 @@ type Candidate struct {
 	// the replica, that it probably has to compute, and that have no first byte
 	// yet.
 	PendingPrefill int
+	// Adapters are the names of the LoRA adapters that the engine has loaded, as
+	// far as vllm:lora_requests_info shows it; nil if unknown, empty if it shows
+	// none. vLLM lists those that have requests in the batch or the queue there,
+	// so an adapter that is loaded but idle is missing; and the series has no
+	// engine label, so with several engines behind one front end it need not be
+	// about this one. A picker must not change the slice.
+	Adapters []string
 	// Age is the time since the last scrape; Stale says that it is too old for
 	// the scraped values to count. Both are zero if there was no scrape.
 	Age   time.Duration

@@ -2,7 +2,9 @@ package balance_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -91,10 +93,13 @@ func requireSame(t *testing.T, want, got []balance.Candidate) {
 	require.Len(t, got, len(want))
 	for i := range want {
 		w, g := want[i], got[i]
-		if w.KVUsage != w.KVUsage && g.KVUsage != g.KVUsage {
+		if math.IsNaN(w.KVUsage) && math.IsNaN(g.KVUsage) {
 			w.KVUsage, g.KVUsage = 0, 0
 		}
-		require.True(t, w == g, "candidate %d: %+v became %+v", i, w, g)
+		if math.IsNaN(w.PrefillRate) && math.IsNaN(g.PrefillRate) {
+			w.PrefillRate, g.PrefillRate = 0, 0
+		}
+		require.True(t, reflect.DeepEqual(w, g), "candidate %d: %+v became %+v", i, w, g)
 	}
 }
 

@@ -18,6 +18,7 @@ func BenchmarkPick(b *testing.B) {
 							c := &candidates[i]
 							c.InFlight, c.Sessions = i*7%n, i*5%n
 							c.Running, c.Waiting, c.KVUsage = c.InFlight, i%3, float64(i*3%n)/float64(n)
+							c.PrefillRate, c.PendingPrefill = float64(3000+i*11%n), c.InFlight*2000
 						}
 					}
 					req := request(0)
@@ -31,5 +32,26 @@ func BenchmarkPick(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkPickAtHome measures what a request costs that a HomePicker is asked
+// for although its conversation has a home.
+func BenchmarkPickAtHome(b *testing.B) {
+	for _, n := range []int{8, 64} {
+		b.Run(fmt.Sprintf("SoftAffinity/%d", n), func(b *testing.B) {
+			p, candidates := softAffinity(b, 0.25), fleet(b, n)
+			for i := range candidates {
+				candidates[i].PrefillRate, candidates[i].PendingPrefill = 3000, i*2000
+			}
+			req := request(1)
+			req.Home, req.PromptTokens, req.HomeTokens = n/2, 30_000, 28_000
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Pick(req, candidates); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -106,3 +106,35 @@ func ExampleBoundedLoad() {
 	// [b:8000 b:8000 c:8000 b:8000 c:8000 c:8000 b:8000 c:8000]
 	// warmroute: factor: "0.9" refused; allowed: a finite number above 1
 }
+
+// A conversation whose home has more and more to compute before its next turn:
+// 30,000 prompt tokens, 28,000 of them cached at home.
+func ExampleSoftAffinity() {
+	picker, err := balance.SoftAffinity(0.25)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fleet := candidates("home", "other")
+	for i := range fleet {
+		fleet[i].PrefillRate = 3000
+	}
+	request := &balance.Request{Session: 42, Home: 0, ParentHome: -1, PromptTokens: 30_000, HomeTokens: 28_000}
+	for _, pending := range []int{0, 30_000, 60_000} {
+		fleet[0].PendingPrefill = pending
+		i, err := picker.Pick(request, fleet)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d tokens pending at home: %s\n", pending, fleet[i].Replica)
+	}
+
+	_, err = balance.SoftAffinity(1)
+	fmt.Println(err)
+	// Output:
+	// 0 tokens pending at home: home:8000
+	// 30000 tokens pending at home: home:8000
+	// 60000 tokens pending at home: other:8000
+	// warmroute: margin: "1" refused; allowed: 0 or more and below 1
+}

@@ -97,19 +97,24 @@ func requireEven(tb testing.TB, counts []int) {
 // randomize fills in numbers of all kinds: usual, unknown and absurd.
 func randomize(rnd *rand.Rand, candidates []balance.Candidate) {
 	usages := []float64{0, 0.2, 0.5, 0.97, 1, balance.Unknown, 7, math.NaN(), math.Inf(1), math.Inf(-1)}
+	rates := []float64{0, 1200, 3000, 3000, 25_000, -1, math.SmallestNonzeroFloat64, math.NaN(), math.Inf(1), math.Inf(-1)}
+	adapters := [][]string{nil, {}, {"sql"}, {"chat", "sql"}, {"chat"}}
 	for i := range candidates {
 		candidates[i] = balance.Candidate{
-			Replica:  candidates[i].Replica,
-			InFlight: rnd.IntN(6),
-			Others:   rnd.IntN(3),
-			Sessions: rnd.IntN(20),
-			Running:  rnd.IntN(6) + balance.Unknown,
-			Waiting:  rnd.IntN(4) + balance.Unknown,
-			KVUsage:  usages[rnd.IntN(len(usages))],
-			KVTokens: rnd.IntN(2) * 100_000,
-			Resident: rnd.IntN(50_000),
-			Age:      time.Duration(rnd.IntN(3)) * time.Second,
-			Stale:    rnd.IntN(8) == 0,
+			Replica:        candidates[i].Replica,
+			InFlight:       rnd.IntN(6),
+			Others:         rnd.IntN(3),
+			Sessions:       rnd.IntN(20),
+			Running:        rnd.IntN(6) + balance.Unknown,
+			Waiting:        rnd.IntN(4) + balance.Unknown,
+			KVUsage:        usages[rnd.IntN(len(usages))],
+			KVTokens:       rnd.IntN(2) * 100_000,
+			Resident:       rnd.IntN(50_000),
+			PrefillRate:    rates[rnd.IntN(len(rates))],
+			PendingPrefill: rnd.IntN(3) * rnd.IntN(20_000),
+			Adapters:       adapters[rnd.IntN(len(adapters))],
+			Age:            time.Duration(rnd.IntN(3)) * time.Second,
+			Stale:          rnd.IntN(8) == 0,
 		}
 	}
 }
@@ -119,8 +124,10 @@ func randomRequest(rnd *rand.Rand, n int) *balance.Request {
 	return &balance.Request{
 		Session:      uint64(rnd.IntN(50)),
 		Parent:       uint64(rnd.IntN(2)),
-		PromptTokens: rnd.IntN(30_000),
+		Adapter:      []string{"", "sql"}[rnd.IntN(2)],
+		PromptTokens: rnd.IntN(3) * rnd.IntN(15_000),
 		Home:         rnd.IntN(n+1) - 1,
+		HomeTokens:   rnd.IntN(3) * rnd.IntN(15_000),
 		ParentHome:   rnd.IntN(n+1) - 1,
 		Now:          now.Add(time.Duration(rnd.IntN(1000)) * time.Millisecond),
 	}
@@ -151,6 +158,7 @@ func builtins(tb testing.TB) []builtin {
 		{"PowerOfTwo", func() balance.Picker { return balance.PowerOfTwo(rand.New(rand.NewPCG(1, 2))) }, false},
 		{"Rendezvous", balance.Rendezvous, false},
 		{"BoundedLoad", func() balance.Picker { return must(balance.BoundedLoad(1.25)) }, false},
+		{"SoftAffinity", func() balance.Picker { return must(balance.SoftAffinity(0.25)) }, true},
 		{"EngineLB-0.9.0", engine("0.9.0"), false},
 		{"EngineLB-0.10.0", engine("0.10.0"), false},
 		{"EngineLB-0.24.0", engine("0.24.0"), false},
@@ -161,7 +169,8 @@ func builtins(tb testing.TB) []builtin {
 			return balance.Weighted(
 				balance.Weight(balance.InFlight(), 1), balance.Weight(balance.Sessions(), 1),
 				balance.Weight(balance.Waiting(), 1), balance.Weight(balance.KVUsage(), 1),
-				balance.Weight(balance.Parent(), 1))
+				balance.Weight(balance.Parent(), 1), balance.Weight(balance.ExpectedTTFT(), 1),
+				balance.Weight(balance.LoRA(), 1))
 		}, true},
 	}
 }

@@ -122,16 +122,18 @@ func TestScoresOfAnythingAreInRange(t *testing.T) {
 	scorers := map[string]balance.Scorer{
 		"InFlight": balance.InFlight(), "Sessions": balance.Sessions(), "Waiting": balance.Waiting(),
 		"KVUsage": balance.KVUsage(), "Parent": balance.Parent(),
+		"ExpectedTTFT": balance.ExpectedTTFT(), "LoRA": balance.LoRA(),
 	}
 	rnd := rand.New(rand.NewPCG(9, 10))
 	all := fleet(t, 20)
 	for range 2000 {
 		candidates := all[:1+rnd.IntN(len(all))]
 		randomize(rnd, candidates)
-		// An idle replica that is known to be so: no other is rated above it.
-		candidates[0] = balance.Candidate{}
+		// An idle and fast replica that is known to be so: no other is rated
+		// above it, unless it is the home.
+		candidates[0] = balance.Candidate{PrefillRate: 1e9, Adapters: []string{"sql"}}
 		req := randomRequest(rnd, len(candidates))
-		req.Parent = 0
+		req.Parent, req.Home = 0, rnd.IntN(2)-1
 		for name, s := range scorers {
 			scores := score(s, req, candidates)
 			for i, got := range scores {

@@ -163,6 +163,7 @@ func TestWeightedChoosesTheHighestSumOfAnything(t *testing.T) {
 	parts := []balance.WeightedScorer{
 		balance.Weight(balance.InFlight(), 3), balance.Weight(balance.Sessions(), 0.5), balance.Weight(balance.Waiting(), 1),
 		balance.Weight(balance.KVUsage(), 2), balance.Weight(balance.Parent(), 1),
+		balance.Weight(balance.ExpectedTTFT(), 2), balance.Weight(balance.LoRA(), 0.5),
 	}
 	p := balance.Weighted(parts...)
 	rnd := rand.New(rand.NewPCG(11, 12))

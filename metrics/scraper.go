@@ -160,6 +160,7 @@ func (s *Scraper) scrape(ctx context.Context, key string, base *url.URL) (Page, 
 func (s *Scraper) read(ctx context.Context, target *url.URL, p plan) (Page, Dialect, error) {
 	body := s.buffer()
 	defer s.buffers.Put(body)
+	asked := time.Now()
 	err := s.get(ctx, target, "text/plain;version=0.0.4", body)
 	at := time.Now()
 	text := body.Bytes()
@@ -177,7 +178,7 @@ func (s *Scraper) read(ctx context.Context, target *url.URL, p plan) (Page, Dial
 		}
 		page.NoEngineSeries = parseErr == nil
 	}
-	page.Time, page.Err = at, errors.Join(err, parseErr)
+	page.Asked, page.Time, page.Err = asked, at, errors.Join(err, parseErr)
 	return page, found, nil
 }
 

@@ -110,8 +110,9 @@ func setName(old *string, name []byte) {
 
 // Page is what one endpoint's metrics page said.
 type Page struct {
-	// Time is when the page had been read.
-	Time time.Time
+	// Asked is when the request for the page was sent: what had ended by then is
+	// on it. Time is when the page had been read.
+	Asked, Time time.Time
 	// Dialect is the [Dialect.Name] of the dialect that read the engines; "" if
 	// there are none.
 	Dialect string

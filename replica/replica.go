@@ -92,6 +92,12 @@ func (r *Replica) RankHeaderValues() []string { return r.header }
 // Model is the name of the pool the replica belongs to.
 func (r *Replica) Model() string { return r.server.endpoint.Model }
 
+// Is reports whether name means this replica: its own name, or its endpoint's
+// name or URL in any spelling.
+func (r *Replica) Is(name string) bool {
+	return r.name == name || r.server.is(name)
+}
+
 // RanksKnown reports whether the number of ranks behind the replica's endpoint
 // was configured or has been found.
 func (r *Replica) RanksKnown() bool { return r.server.ranks.Load() != 0 }

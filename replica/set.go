@@ -237,10 +237,20 @@ func (s *Set) drained(sv *server) bool {
 // lookup finds an endpoint by any spelling of its URL, or by the name that its
 // replicas have before the @.
 func (s *Set) lookup(endpoint string) *server {
-	if u, err := (Endpoint{URL: endpoint}).base(); err == nil {
-		return s.find(name(u))
+	for _, sv := range s.servers {
+		if sv.is(endpoint) {
+			return sv
+		}
 	}
-	return s.find(endpoint)
+	return nil
+}
+
+// is reports whether the endpoint is meant by a name or URL.
+func (sv *server) is(endpoint string) bool {
+	if u, err := (Endpoint{URL: endpoint}).base(); err == nil {
+		return sv.name == name(u)
+	}
+	return sv.name == endpoint
 }
 
 func (s *Set) find(name string) *server {
