@@ -24,6 +24,7 @@ func TestConfigurationIsRefused(t *testing.T) {
 		"no URL":                  {endpoints: at(""), field: "URL"},
 		"bad URL":                 {endpoints: at("http://a", "a:8000"), field: "URL", value: "a:8000"},
 		"negative ranks":          {endpoints: []warmroute.Endpoint{{URL: "http://a", Ranks: -2}}, field: "ranks", value: "-2"},
+		"unknown engine":          {endpoints: []warmroute.Endpoint{{URL: "http://a", Engine: "x"}}, field: "engine", value: "x"},
 		"spill 0":                 {endpoints: at("http://a"), opts: []warmroute.Option{warmroute.WithSpill(0)}, field: "spill", value: "0"},
 		"negative spill":          {endpoints: at("http://a"), opts: []warmroute.Option{warmroute.WithSpill(-3)}, field: "spill", value: "-3"},
 		"spill of one pool":       {endpoints: at("http://a"), opts: []warmroute.Option{warmroute.WithPool("m", warmroute.WithSpill(-1))}, field: "spill", value: "-1"},

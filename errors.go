@@ -48,5 +48,6 @@ type Endpoint = replica.Endpoint
 // Replica is an endpoint, or one data-parallel rank behind one.
 type Replica = replica.Replica
 
-// ParseEndpoint reads the flag form of an endpoint: URL[,ranks=N][,model=NAME].
+// ParseEndpoint reads the flag form of an endpoint: URL[,ranks=N][,model=NAME]
+// [,engine=NAME].
 func ParseEndpoint(s string) (Endpoint, error) { return replica.ParseEndpoint(s) }

@@ -44,6 +44,7 @@ type poolConfig struct {
 	spill      Spill
 	maxNumSeqs int
 	picker     func() balance.Picker
+	adapters   []string
 	err        error
 }
 
@@ -134,6 +135,22 @@ func WithMaxNumSeqs(n int) PoolOption {
 			return
 		}
 		c.maxNumSeqs = n
+	})
+}
+
+// WithAdapters names LoRA adapters that the engines of a pool serve beside its
+// model: requests for them belong to the pool, each adapter with conversations
+// of its own, since its prefixes are of no use to another. balance.LoRA prefers
+// replicas that have the adapter loaded.
+func WithAdapters(names ...string) PoolOption {
+	return poolOption(func(c *poolConfig) {
+		for _, n := range names {
+			if n == "" {
+				c.refuse(&ConfigError{Field: "adapters", Value: "", Allowed: "an adapter's name"})
+				return
+			}
+		}
+		c.adapters = append(c.adapters[:len(c.adapters):len(c.adapters)], names...)
 	})
 }
 

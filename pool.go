@@ -20,6 +20,7 @@ type pool struct {
 	model      string
 	router     *Router
 	maxNumSeqs int
+	adapters   []string // LoRA adapters that belong to the pool's model
 	table      *affinity.Table[*member]
 	members    atomic.Pointer[[]*member] // immutable snapshot
 	affinity   atomic.Bool
@@ -54,7 +55,8 @@ type member struct {
 	evidence evidence
 	claims   claims
 	learned  learned
-	prefill  atomic.Int64 // prompt tokens on their way that have no first byte yet
+	adapters atomic.Pointer[[]string] // that its engine has loaded; nil: not known
+	prefill  atomic.Int64             // prompt tokens on their way that have no first byte yet
 }
 
 func newPool(r *Router, model string, cfg poolConfig) *pool {
@@ -62,6 +64,7 @@ func newPool(r *Router, model string, cfg poolConfig) *pool {
 		model:      model,
 		router:     r,
 		maxNumSeqs: cfg.maxNumSeqs,
+		adapters:   cfg.adapters,
 		table:      affinity.NewTable[*member](affinity.Config{TTL: r.cfg.ttl, MaxSessions: r.cfg.maxSessions}),
 		picker:     cfg.picker(),
 	}
@@ -113,8 +116,14 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 	}
 	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, promptTokens: req.PromptTokens, now: now}
 	if req.Session != "" && len(req.Session) <= affinity.MaxKeyLen {
-		w.hash = p.table.Hash(req.Session)
-		w.session = p.table.Acquire(req.Session, w.hash, now)
+		key := req.Session
+		if p.isAdapter(req.Model) {
+			// An adapter's name is a part of vLLM's block hash: the same text is
+			// another prefix, and so another conversation.
+			key = req.Model + "\x00" + key
+		}
+		w.hash = p.table.Hash(key)
+		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
 	}
 	switch {
@@ -132,6 +141,11 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 		}
 	}
 	return p.place(req, &w)
+}
+
+// isAdapter reports whether a model's name is that of an adapter of the pool's.
+func (p *pool) isAdapter(model string) bool {
+	return model != "" && model != p.model && slices.Contains(p.adapters, model)
 }
 
 // pin is what the client's own rank asks for.
@@ -332,9 +346,12 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 		Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Now: now,
 	}
-	if m := p.lastHome(w); m != nil {
+	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
 		q.Home = slices.Index(p.picked, m)
 		q.HomeTokens = int(w.session.Memo())
+	}
+	if p.isAdapter(req.Model) {
+		q.Adapter = req.Model
 	}
 	if req.Parent != "" {
 		q.Parent = p.table.Hash(req.Parent)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,11 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		keys = append(keys, affinity.Header(h))
 	}
 	cfg.key = affinity.First(append(keys, cfg.key)...)
+	for _, e := range endpoints {
+		if _, err := dialect(e); err != nil {
+			return nil, err
+		}
+	}
 	set, err := replica.NewSet(endpoints...)
 	if err != nil {
 		return nil, err
@@ -173,7 +179,7 @@ func (r *Router) update() error {
 	if next.fallback == nil && len(next.order) > 0 {
 		next.fallback = next.order[0]
 	}
-	next.named = len(next.order) > 1 || len(next.order) == 1 && next.order[0].model != ""
+	next.named = len(next.order) > 1 || len(next.order) == 1 && (next.order[0].model != "" || len(next.order[0].adapters) > 0)
 	r.pools.Store(next)
 	r.restoreAbsent()
 	select {
@@ -191,6 +197,11 @@ func (r *Router) pool(model string) (*pool, error) {
 	}
 	if p := ps.byModel[model]; p != nil {
 		return p, nil
+	}
+	for _, p := range ps.order {
+		if p.isAdapter(model) {
+			return p, nil
+		}
 	}
 	if p := ps.byModel[""]; p != nil {
 		return p, nil
@@ -256,8 +267,28 @@ func (r *Router) untried(l Lease, tried []*replica.Replica) bool {
 // Replicas returns the replicas in their order. Do not modify the slice.
 func (r *Router) Replicas() []*Replica { return r.set.Replicas() }
 
+// dialect is how an endpoint's metrics are to be read; nil if that is to be
+// found out.
+func dialect(e Endpoint) (metrics.Dialect, error) {
+	if e.Engine == "" {
+		return nil, nil
+	}
+	d, err := metrics.DialectByName(e.Engine)
+	if err != nil {
+		var names []string
+		for _, d := range metrics.Dialects() {
+			names = append(names, d.Name())
+		}
+		return nil, &ConfigError{Field: "engine", Value: e.Engine, Allowed: strings.Join(names, ", ")}
+	}
+	return d, nil
+}
+
 // Add adds an endpoint while the router is in use.
 func (r *Router) Add(e Endpoint) error {
+	if _, err := dialect(e); err != nil {
+		return err
+	}
 	if err := r.set.Add(e); err != nil {
 		return err
 	}

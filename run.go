@@ -149,6 +149,13 @@ func (r *Router) watcher(e replica.Added) (*watcher, error) {
 			delete(r.watchers, id)
 		}
 	}
+	d, err := dialect(e.Endpoint)
+	if err == nil {
+		err = r.scraper.SetDialect(base, d)
+	}
+	if err != nil {
+		return nil, err
+	}
 	w := &watcher{router: r, endpoint: e.Endpoint, base: base}
 	r.watchers[e.ID] = w
 	return w, nil

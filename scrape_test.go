@@ -375,6 +375,24 @@ func TestGarbageMetricsChangeNothing(t *testing.T) {
 	}
 }
 
+func TestOtherEngines(t *testing.T) {
+	pages := newPages(map[string]string{
+		"sglang": "sglang:num_running_reqs{model_name=\"m\",dp_rank=\"0\"} 2\nsglang:num_queue_reqs{model_name=\"m\",dp_rank=\"0\"} 1\nsglang:token_usage{model_name=\"m\",dp_rank=\"0\"} 0.5\n" +
+			"sglang:num_running_reqs{model_name=\"m\",dp_rank=\"1\"} 0\nsglang:num_queue_reqs{model_name=\"m\",dp_rank=\"1\"} 0\nsglang:token_usage{model_name=\"m\",dp_rank=\"1\"} 0.1\n",
+		"llama": "llamacpp:requests_processing 3\nllamacpp:requests_deferred 1\n",
+		"vllm":  idle(0, 1),
+	})
+	endpoints := []warmroute.Endpoint{{URL: "http://sglang"}, {URL: "http://llama", Engine: "llamacpp"}, {URL: "http://vllm"}}
+	scraped(t, pages, endpoints, nil, func(t *testing.T, r *warmroute.Router) {
+		assert.Equal(t, []string{"sglang:80@0", "sglang:80@1", "llama:80", "vllm:80@0", "vllm:80@1"}, replicaNames(r))
+		m := replicaStats(t, r, "sglang:80@0")
+		assert.Equal(t, 2, *m.Running)
+		assert.Equal(t, 1, *m.Waiting)
+		assert.InDelta(t, 0.5, *m.KVUsage, 1e-9)
+		assert.Equal(t, 3, *replicaStats(t, r, "llama:80").Running)
+	})
+}
+
 func TestScrapeOnce(t *testing.T) {
 	client := metricsClient(func(u string) string {
 		if strings.HasPrefix(u, "http://a/") {

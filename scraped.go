@@ -111,6 +111,9 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 	if s == nil {
 		return c
 	}
+	if a := m.adapters.Load(); a != nil {
+		c.Adapters = *a
+	}
 	c.KVTokens = int(s.KVTokens.Value)
 	c.Age = max(0, now.Sub(s.at))
 	if c.Stale = c.Age > staleAfter; c.Stale {

@@ -142,6 +142,7 @@ func (w *watcher) store(page metrics.Page) {
 		for i, m := range members {
 			if s, ok := engineOf(page.Engines, i, len(members), m.Rank()); ok && m.observe(s, page.Time) {
 				p.learn(s)
+				m.adapters.Store(loaded(page.LoRA))
 				w.note(m, s, page.Asked, page.Time)
 			}
 		}
@@ -149,6 +150,16 @@ func (w *watcher) store(page metrics.Page) {
 			w.act(p)
 		}
 	}
+}
+
+// loaded is the adapters that a page shows to be loaded; nil if it shows none,
+// since vLLM lists only those that have requests.
+func loaded(l *metrics.LoRA) *[]string {
+	if l == nil || len(l.Running)+len(l.Waiting) == 0 {
+		return nil
+	}
+	names := slices.Concat(l.Running, l.Waiting)
+	return &names
 }
 
 // note draws from a page what it shows of the engine's life, and holds what was

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,4 +73,109 @@ func TestMaxNumSeqsTimeout(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 2*time.Second, time.Since(start))
 	})
+}
+
+// asked answers by path and query, else with a 404, and keeps what it was asked.
+func asked(t *testing.T, config metrics.Config, answers map[string]string) (*metrics.Scraper, *[]string) {
+	var asked []string
+	return scraperOf(t, config, func(r *http.Request) (*http.Response, error) {
+		asked = append(asked, r.URL.RequestURI())
+		if body, ok := answers[r.URL.RequestURI()]; ok {
+			return answer(http.StatusOK, strings.NewReader(body)), nil
+		}
+		return answer(http.StatusNotFound, strings.NewReader("")), nil
+	}), &asked
+}
+
+func TestMaxNumSeqsOfOtherEngines(t *testing.T) {
+	const server = `{"model_path":"m","max_running_requests":%s,"internal_states":[%s],"version":"0.5.23"}`
+	tests := []struct {
+		name    string
+		dialect metrics.Dialect
+		path    string
+		body    string
+		want    int // 0: not served
+	}{
+		{"SGLang", metrics.SGLang(), "/server_info", fmt.Sprintf(server, "null", `{"x":1},{"effective_max_running_requests_per_dp":128}`), 128},
+		{"SGLang, the effective limit goes before", metrics.SGLang(), "/server_info", fmt.Sprintf(server, "512", `{"effective_max_running_requests_per_dp":52}`), 52},
+		{"SGLang, configured", metrics.SGLang(), "/server_info", fmt.Sprintf(server, "64", ""), 64},
+		{"SGLang without", metrics.SGLang(), "/server_info", fmt.Sprintf(server, "null", "{}"), 0},
+		{"SGLang, another shape", metrics.SGLang(), "/server_info", `{"internal_states":"none"}`, 0},
+		{"llama.cpp", metrics.LlamaCPP(), "/props", `{"default_generation_settings":{"n_ctx":1024},"total_slots":4,"model_path":"m"}`, 4},
+		{"llama.cpp without", metrics.LlamaCPP(), "/props", `{}`, 0},
+		{"one that is not asked", metrics.TGI(), "/server_info", `{"max_running_requests":3}`, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _ := asked(t, metrics.Config{Dialect: tt.dialect}, map[string]string{tt.path: tt.body})
+			got, err := s.MaxNumSeqs(t.Context(), at(t, "http://h"))
+			assert.Equal(t, tt.want, got)
+			if tt.want == 0 {
+				require.ErrorIs(t, err, metrics.ErrNotServed)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestMaxNumSeqsOfAnUnknownEngine has every engine asked in turn until a page
+// tells which one it is.
+func TestMaxNumSeqsOfAnUnknownEngine(t *testing.T) {
+	answers := map[string]string{"/props": `{"total_slots":4}`, "/metrics": runningSeries["llama.cpp"]}
+	s, requests := asked(t, metrics.Config{}, answers)
+	base := at(t, "http://h")
+	got, err := s.MaxNumSeqs(t.Context(), base)
+	require.NoError(t, err)
+	assert.Equal(t, 4, got)
+	assert.Equal(t, []string{"/server_info?config_format=json", "/server_info", "/props"}, *requests)
+
+	_, err = s.Scrape(t.Context(), base)
+	require.NoError(t, err)
+	*requests = nil
+	got, err = s.MaxNumSeqs(t.Context(), base)
+	require.NoError(t, err)
+	assert.Equal(t, 4, got)
+	assert.Equal(t, []string{"/props"}, *requests)
+
+	delete(answers, "/props")
+	require.NoError(t, s.SetDialect(base, nil))
+	_, err = s.MaxNumSeqs(t.Context(), base)
+	require.ErrorIs(t, err, metrics.ErrNotServed)
+	require.ErrorContains(t, err, "config_format=json", "the likeliest engine's is the error shown")
+}
+
+func TestVersion(t *testing.T) {
+	tests := []struct {
+		name    string
+		dialect metrics.Dialect
+		answers map[string]string
+		want    string // "": not served
+	}{
+		{"vLLM", metrics.VLLM(), map[string]string{"/version": `{"version":"0.33.0"}`}, "0.33.0"},
+		{"SGLang", metrics.SGLang(), map[string]string{"/server_info": `{"version":"0.5.23"}`}, "0.5.23"},
+		{"unknown", nil, map[string]string{"/server_info": `{"version":"0.5.23"}`}, "0.5.23"},
+		{"404", metrics.VLLM(), nil, ""},
+		{"empty", metrics.VLLM(), map[string]string{"/version": `{"version":""}`}, ""},
+		{"another shape", metrics.VLLM(), map[string]string{"/version": `{"version":33}`}, ""},
+		{"one that is not asked", metrics.LlamaCPP(), map[string]string{"/version": `{"version":"1"}`}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _ := asked(t, metrics.Config{Dialect: tt.dialect}, tt.answers)
+			got, err := s.Version(t.Context(), at(t, "http://h"))
+			assert.Equal(t, tt.want, got)
+			if tt.want == "" {
+				require.ErrorIs(t, err, metrics.ErrNotServed)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	s, _ := asked(t, metrics.Config{}, map[string]string{"/version": "<html>"})
+	_, err := s.Version(t.Context(), at(t, "http://h"))
+	require.ErrorContains(t, err, "invalid character")
+	require.NotErrorIs(t, err, metrics.ErrNotServed)
+	_, err = s.Version(t.Context(), nil)
+	require.ErrorContains(t, err, "base URL")
 }

@@ -3,9 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -374,28 +372,5 @@ func TestSearchSharesTheTimeout(t *testing.T) {
 		var status *metrics.StatusError
 		require.ErrorAs(t, err, &status, "the first path's answer is what counts")
 		assert.Equal(t, 2*time.Second, time.Since(start))
-	})
-}
-
-// TestCallersShareNoMemory has adapters changed by one of two callers.
-func TestCallersShareNoMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		text := runningLine + `vllm:lora_requests_info{max_lora="1",running_lora_adapters="a",waiting_lora_adapters="b"} 1` + "\n"
-		s := scraperOf(t, metrics.Config{}, func(r *http.Request) (*http.Response, error) {
-			time.Sleep(time.Millisecond)
-			return answer(http.StatusOK, io.LimitReader(strings.NewReader(text), 1<<20)), nil
-		})
-		pages := make(chan metrics.Page, 2)
-		for range 2 {
-			go func() {
-				got, err := s.Scrape(t.Context(), at(t, "http://h"))
-				assert.NoError(t, err)
-				pages <- got
-			}()
-		}
-		one, other := <-pages, <-pages
-		one.LoRA.Running[0], one.LoRA.Waiting[0], one.LoRA.Max = "x", "x", num(9)
-		assert.Equal(t, &metrics.LoRA{Max: num(1), Running: []string{"a"}, Waiting: []string{"b"}}, other.LoRA)
-		assert.True(t, slices.Equal(runningThree, other.Engines))
 	})
 }

@@ -56,6 +56,60 @@ func ExampleScraper_Scrape() {
 	// Output: 1 2
 }
 
+// One endpoint is told to be SGLang; what the other is will be found out.
+func ExampleScraper_SetDialect() {
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, `sglang:num_running_reqs{dp_rank="0",model_name="qwen",tp_rank="0"} 5.0`)
+		fmt.Fprintln(w, `sglang:num_running_reqs{dp_rank="1",model_name="qwen",tp_rank="2"} 1.0`)
+	}))
+	defer engine.Close()
+	scraper, err := metrics.NewScraper(metrics.Config{Timeout: 10 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer scraper.CloseIdleConnections()
+	told, err := url.Parse(engine.URL + "/told")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := scraper.SetDialect(told, metrics.SGLang()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	found, err := url.Parse(engine.URL + "/found")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, base := range []*url.URL{told, found} {
+		page, err := scraper.Scrape(context.Background(), base)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(page.Dialect, len(page.Engines), page.Engines[0].Running.Value, page.RankHeader)
+	}
+	// Output:
+	// sglang 2 5 true
+	// sglang 2 5 true
+}
+
+func ExampleDialectByName() {
+	dialect, err := metrics.DialectByName("TensorRT-LLM")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(dialect.Name(), dialect.Paths())
+	_, err = metrics.DialectByName("ollama")
+	fmt.Println(err)
+	// Output:
+	// tensorrt-llm [/prometheus/metrics /metrics]
+	// metrics: unknown dialect "ollama", want one of vllm, sglang, tensorrt-llm, triton, llama.cpp, tgi, nim
+}
+
 func ExampleWriter() {
 	waits, err := metrics.NewHistogram(0.1, 1)
 	if err != nil {

@@ -134,6 +134,29 @@ func TestRequestNobodyWaitsForIsCancelled(t *testing.T) {
 	})
 }
 
+// TestCallersShareNoMemory has adapters changed by one of two callers.
+func TestCallersShareNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := runningLine + `vllm:lora_requests_info{max_lora="1",running_lora_adapters="a",waiting_lora_adapters="b"} 1` + "\n"
+		s := scraperOf(t, metrics.Config{}, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Millisecond)
+			return answer(http.StatusOK, strings.NewReader(text)), nil
+		})
+		pages := make(chan metrics.Page, 2)
+		for range 2 {
+			go func() {
+				got, err := s.Scrape(t.Context(), at(t, "http://h"))
+				assert.NoError(t, err)
+				pages <- got
+			}()
+		}
+		one, other := <-pages, <-pages
+		one.LoRA.Running[0], one.LoRA.Waiting[0], one.LoRA.Max = "x", "x", num(9)
+		assert.Equal(t, &metrics.LoRA{Max: num(1), Running: []string{"a"}, Waiting: []string{"b"}}, other.LoRA)
+		assert.Equal(t, runningThree, other.Engines)
+	})
+}
+
 // TestCancelledRequestEndsLate has a cancelled request end while the next one
 // for the same page is under way: that one is still shared.
 func TestCancelledRequestEndsLate(t *testing.T) {

@@ -30,10 +30,14 @@ type Endpoint struct {
 	// then the endpoint counts as one replica and gets no rank header.
 	// 1 to MaxRanks otherwise.
 	Ranks int `json:"ranks,omitempty"`
+
+	// Engine names what serves there, as package metrics names its dialects:
+	// "vllm", "sglang" and so on. Empty, it is found out from the metrics page.
+	Engine string `json:"engine,omitempty"`
 }
 
-// ParseEndpoint reads the flag form of an endpoint, URL[,ranks=N][,model=NAME],
-// and checks it as [NewSet] would. Unlike the zero value of the field,
+// ParseEndpoint reads the flag form of an endpoint,
+// URL[,ranks=N][,model=NAME][,engine=NAME], and checks it as [NewSet] would. Unlike the zero value of the field,
 // ranks=0 is refused: leave it out to have the ranks discovered.
 func ParseEndpoint(s string) (Endpoint, error) {
 	var e Endpoint
@@ -53,8 +57,13 @@ func ParseEndpoint(s string) (Endpoint, error) {
 			if e.Model == "" {
 				return Endpoint{}, &ConfigError{Field: "model", Value: value, Allowed: "a model's name"}
 			}
+		case "engine":
+			e.Engine = strings.TrimSpace(value)
+			if e.Engine == "" {
+				return Endpoint{}, &ConfigError{Field: "engine", Value: value, Allowed: "an engine's name"}
+			}
 		default:
-			return Endpoint{}, &ConfigError{Field: "endpoint", Value: part, Allowed: "URL[,ranks=N][,model=NAME]"}
+			return Endpoint{}, &ConfigError{Field: "endpoint", Value: part, Allowed: "URL[,ranks=N][,model=NAME][,engine=NAME]"}
 		}
 	}
 	if _, err := e.base(); err != nil {
@@ -71,6 +80,9 @@ func (e Endpoint) String() string {
 	}
 	if e.Model != "" {
 		s += ",model=" + e.Model
+	}
+	if e.Engine != "" {
+		s += ",engine=" + e.Engine
 	}
 	return s
 }

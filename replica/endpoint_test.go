@@ -15,6 +15,7 @@ func TestParseEndpoint(t *testing.T) {
 		"http://a:8000":                          {URL: "http://a:8000"},
 		"https://a/prefix/":                      {URL: "https://a/prefix/"},
 		"http://a:8000,ranks=4":                  {URL: "http://a:8000", Ranks: 4},
+		"http://a:8000,engine=sglang":            {URL: "http://a:8000", Engine: "sglang"},
 		"http://a:8000,model=qwen3":              {URL: "http://a:8000", Model: "qwen3"},
 		"http://a:8000, ranks=1024 , model= m/n": {URL: "http://a:8000", Ranks: 1024, Model: "m/n"},
 		"http://[::1]:8000,ranks=2,model=a=b":    {URL: "http://[::1]:8000", Ranks: 2, Model: "a=b"},
@@ -51,6 +52,7 @@ func TestParseEndpointRefuses(t *testing.T) {
 		{"http://a,ranks=", "ranks", ""},
 		{"http://a,ranks", "ranks", ""},
 		{"http://a,model=", "model", ""},
+		{"http://a,engine=", "engine", ""},
 		{"http://a,weight=2", "endpoint", "weight=2"},
 		{"http://a,", "endpoint", ""},
 	} {

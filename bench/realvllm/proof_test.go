@@ -40,7 +40,10 @@ func TestCacheTooSmall(t *testing.T) {
 		})
 	}
 	all.Wait()
-	g.eventually(t, "every turn is judged", func() bool { return judged(g.stats(t).Turns) == 2*many })
+	g.eventually(t, "every turn at home is judged", func() bool {
+		s := g.stats(t) // what spilled ran elsewhere
+		return judged(s.Turns)+s.Requests.Spilled >= 2*many
+	})
 	turns := g.stats(t).Turns
 	fmt.Printf("cache too small for %d conversations: %+v\n", many, turns)
 	assert.Positive(t, turns.Lost)

@@ -29,7 +29,7 @@ func parse(args []string, output io.Writer) (config, error) {
 	flags.SetOutput(output)
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9000", "`address` to listen on")
 	var endpoints []string
-	flags.Func("endpoint", "an engine: `URL[,ranks=N][,model=NAME]`; repeatable; without ranks they are discovered; without any endpoint four ranks are simulated", func(s string) error {
+	flags.Func("endpoint", "an engine: `URL[,ranks=N][,model=NAME][,engine=NAME]`; repeatable; without ranks or engine they are found out; without any endpoint four ranks are simulated", func(s string) error {
 		endpoints = append(endpoints, s)
 		return nil
 	})

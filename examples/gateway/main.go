@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -63,6 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer router.Close()
 	// The ranks should be known before the first request; if an engine does not
 	// answer now, Run goes on asking.
@@ -72,16 +75,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if cfg.sessions != "" {
 		restoreSessions(router, cfg.sessions, logger)
 	}
-	go func() {
-		if err := router.Run(ctx); err != nil {
-			logger.Error("router stopped", "err", err)
-		}
-	}()
-
 	listener, err := net.Listen("tcp", cfg.listen)
 	if err != nil {
 		return err
 	}
+	running.Go(func() {
+		if err := router.Run(ctx); err != nil && !errors.Is(err, warmroute.ErrClosed) {
+			logger.Error("router stopped", "err", err)
+		}
+	})
 	address := "http://" + listener.Addr().String()
 	fmt.Fprintf(stdout, `listening on %s
 try:    curl -i %s/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Session-Id: demo' \
