@@ -25,7 +25,7 @@ type endpoint struct {
 	path      string  // where that page was
 	fruitless int     // scrapes in a row without engines since then
 
-	searches int // scrapes in a row that began without a path
+	searches int // scrapes that began without a path and found none, though there was an answer
 	looks    int // requests they made for other paths than the first
 }
 
@@ -72,24 +72,31 @@ func (s *Scraper) plan(key string) plan {
 	}
 	first, others := paths(p.dialects)
 	p.path = first
-	e.searches++
-	if len(others) > 0 && (e.searches <= 2*len(others) || e.searches%searchPause == 0) {
+	if len(others) > 0 && (e.searches < 2*len(others) || e.searches%searchPause == 0) {
 		p.other = others[e.looks%len(others)]
-		e.looks++
 	}
 	return p
 }
 
-// learn remembers where a scrape found engines, or that it found none.
-func (s *Scraper) learn(e *endpoint, found Dialect, path string) {
+// learn remembers where a scrape found engines, or that it found none. Answered
+// tells that the endpoint is up, so that its page may be at another path: only
+// then has the scrape looked there, or counts as a search at all.
+func (s *Scraper) learn(p plan, found Dialect, path string, answered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found != nil {
+	e := p.endpoint
+	switch {
+	case found != nil:
 		*e = endpoint{set: e.set, found: found, path: path}
-		return
-	}
-	if e.fruitless++; e.fruitless >= forgetAfter && e.found != nil {
-		*e = endpoint{set: e.set}
+	case e.found != nil:
+		if e.fruitless++; e.fruitless >= forgetAfter {
+			*e = endpoint{set: e.set}
+		}
+	case answered:
+		e.searches++
+		if p.other != "" {
+			e.looks++
+		}
 	}
 }
 

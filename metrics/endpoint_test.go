@@ -195,6 +195,23 @@ func TestOtherPathsOnlyOfThoseThatAnswer(t *testing.T) {
 	})
 }
 
+// TestSlowStart has an engine that is down for long before it shows its page at
+// another path than the first: its absence has not used up the search.
+func TestSlowStart(t *testing.T) {
+	server := &server{answers: map[string]string{"/metrics": "down"}}
+	s := server.scraper(t, metrics.Config{})
+	for range 50 {
+		_, err := s.Scrape(t.Context(), at(t, "http://h"))
+		require.ErrorIs(t, err, errDown)
+	}
+	server.answers = map[string]string{"/v1/metrics": runningSeries["nim"]}
+	_, err := s.Scrape(t.Context(), at(t, "http://h"))
+	require.Error(t, err)
+	got, err := s.Scrape(t.Context(), at(t, "http://h"))
+	require.NoError(t, err)
+	assert.Equal(t, "nim", got.Dialect)
+}
+
 // TestPageTurnsForeign has another engine started at the same address.
 func TestPageTurnsForeign(t *testing.T) {
 	server := &server{answers: map[string]string{"/metrics": runningSeries["vllm"]}}

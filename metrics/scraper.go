@@ -147,12 +147,13 @@ func (s *Scraper) scrape(ctx context.Context, key string, base *url.URL) (Page, 
 	p := s.plan(key)
 	path := p.path
 	page, found, err := s.read(ctx, base.JoinPath(path), p)
-	if found == nil && p.other != "" && answered(err) {
+	up := found == nil && answered(err)
+	if up && p.other != "" {
 		if other, d, otherErr := s.read(ctx, base.JoinPath(p.other), p); d != nil {
 			page, found, err, path = other, d, otherErr, p.other
 		}
 	}
-	s.learn(p.endpoint, found, path)
+	s.learn(p, found, path, up)
 	return page, err
 }
 
