@@ -17,7 +17,7 @@ import "bytes"
 //     num_retracted_requests_total.
 //   - There is no restart mark.
 //
-// Source: SGLang 0.5.23, srt/observability/metrics_collector.py.
+// Source: python/sglang/srt/observability/metrics_collector.py.
 func SGLang() Dialect { return sglang{} }
 
 type sglang struct{}

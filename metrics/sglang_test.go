@@ -6,8 +6,8 @@ import (
 	"github.com/warmroute/warmroute/metrics"
 )
 
-// TestSGLang has pages with the names and labels of SGLang 0.5.23's
-// srt/observability/metrics_collector.py.
+// TestSGLang has pages with the names and labels of SGLang's
+// python/sglang/srt/observability/metrics_collector.py.
 func TestSGLang(t *testing.T) {
 	runPageTests(t, metrics.SGLang(), []pageTest{
 		{

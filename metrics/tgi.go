@@ -11,7 +11,7 @@ import "bytes"
 //   - The page says nothing of the KV cache, has no model name, no limit and no
 //     restart mark.
 //
-// Source: docs/source/reference/metrics.md of text-generation-inference.
+// Source: the chapter "Metrics" of its documentation.
 func TGI() Dialect { return tgi{} }
 
 type tgi struct{}

@@ -6,8 +6,8 @@ import (
 	"github.com/warmroute/warmroute/metrics"
 )
 
-// TestTGI has pages with the names of text-generation-inference's
-// docs/source/reference/metrics.md.
+// TestTGI has pages with the names of the chapter "Metrics" of TGI's
+// documentation.
 func TestTGI(t *testing.T) {
 	runPageTests(t, metrics.TGI(), []pageTest{
 		{
