@@ -91,7 +91,11 @@ func (r *Router) reconcile(ctx context.Context, watching map[uint64]context.Canc
 		watch, cancel := context.WithCancel(ctx)
 		watching[e.ID] = cancel
 		watches.Go(func() {
-			r.scraper.Watch(watch, w.base, func(page metrics.Page, err error) { w.report(watch, page, err) })
+			r.scraper.Watch(watch, w.base, func(page metrics.Page, err error) {
+				if ask := w.report(page, err); ask != nil {
+					watches.Go(func() { ask(watch) })
+				}
+			})
 		})
 	}
 	for id, cancel := range watching {
@@ -118,7 +122,7 @@ func (r *Router) Scrape(ctx context.Context) error {
 				return
 			}
 			page, err := r.scraper.Scrape(ctx, w.base)
-			w.report(ctx, page, err)
+			w.report(page, err) // what is to be asked is left to Run
 			errs[i] = err
 		})
 	}

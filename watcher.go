@@ -35,13 +35,16 @@ type watcher struct {
 // believed: an engine whose series are late is not gone.
 const fewerPages = 3
 
-func (w *watcher) report(ctx context.Context, page metrics.Page, err error) {
+// report takes a page in, and returns what is to be asked of the endpoint, nil
+// if nothing is. That may take long.
+func (w *watcher) report(page metrics.Page, err error) (ask func(context.Context)) {
 	for _, hook := range w.router.cfg.hooks.scrape {
 		hook.OnScrape(ScrapeEvent{URL: w.endpoint.URL, Page: page, Err: err})
 	}
 	if w.take(page, err) {
-		w.serverInfo(ctx)
+		return w.serverInfo
 	}
+	return nil
 }
 
 // take takes a page in, and reports whether the endpoint should be asked for
@@ -82,7 +85,7 @@ func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	w.store(page)
 	s := page.Engines[0].Started
 	ask = !w.asked || s.OK && s.Value != w.started
-	w.asked, w.started = true, s.Value
+	w.started = s.Value
 	return ask
 }
 
@@ -282,6 +285,9 @@ func (w *watcher) problems() []string {
 // serverInfo asks for the engine's max_num_seqs, which only a server in
 // development mode tells.
 func (w *watcher) serverInfo(ctx context.Context) {
+	w.mu.Lock()
+	w.asked = true
+	w.mu.Unlock()
 	n, err := w.router.scraper.MaxNumSeqs(ctx, w.base)
 	if err != nil {
 		w.router.cfg.logger.LogAttrs(ctx, slog.LevelDebug, "max_num_seqs not told", slog.String("url", w.endpoint.URL), slog.Any("err", err))

@@ -39,8 +39,9 @@ type (
 //
 // The error wraps [ErrNotServed] if the endpoint answers 404, its answer does
 // not hold the figure, or its engine is one that is not asked, else as for
-// [Scraper.Scrape]. The requests are bounded by [Config.Timeout] together and by
-// [Config.MaxBytes] each, and not shared.
+// [Scraper.Scrape]. The requests are bounded by thirty times [Config.Timeout]
+// together, since vLLM collects facts about its machine for the answer, which
+// takes seconds, and by [Config.MaxBytes] each. They are not shared.
 func (s *Scraper) MaxNumSeqs(ctx context.Context, base *url.URL) (int, error) {
 	return askAny(ctx, s, base, func(d Dialect) (q question[int], ok bool) {
 		if t, teller := d.(maxNumSeqsTeller); teller {
@@ -62,6 +63,10 @@ func (s *Scraper) Version(ctx context.Context, base *url.URL) (string, error) {
 	})
 }
 
+// askTimeouts is how many times the time of a scrape an answer may take: vLLM
+// 0.26 takes two seconds for /server_info on an idle machine.
+const askTimeouts = 30
+
 // askAny asks as each of an endpoint's possible dialects does, until one gets
 // an answer.
 func askAny[T any](ctx context.Context, s *Scraper, base *url.URL, of func(Dialect) (question[T], bool)) (T, error) {
@@ -69,7 +74,7 @@ func askAny[T any](ctx context.Context, s *Scraper, base *url.URL, of func(Diale
 	if err := checkBase(base); err != nil {
 		return zero, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeouts*s.timeout)
 	defer cancel()
 	var failed error
 	for _, d := range s.known(endpointKey(base)) {

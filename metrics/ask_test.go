@@ -71,7 +71,7 @@ func TestMaxNumSeqsTimeout(t *testing.T) {
 		start := time.Now()
 		_, err := s.MaxNumSeqs(t.Context(), at(t, "http://h"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 2*time.Second, time.Since(start))
+		assert.Equal(t, 30*2*time.Second, time.Since(start))
 	})
 }
 
