@@ -69,8 +69,8 @@ func (h *Home[H]) Bindings(now time.Time) iter.Seq[Binding] {
 
 func (h *Home[H]) appendBindings(batch []Binding, shard int, at int64) []Binding {
 	mu := &h.table.shards[shard].mu
-	mu.RLock()
-	defer mu.RUnlock()
+	mu.Lock()
+	defer mu.Unlock()
 	for s := h.first[shard]; s != nil; s = s.homeNext {
 		if h.closed.Load() || !s.is(warm) || h.table.expired(s, at) {
 			continue
@@ -100,7 +100,7 @@ func (h *Home[H]) Close() {
 				s.unbind(i)
 			}
 		}
-		sh.shrink()
+		sh.index.shrink(h.table.rehash)
 		sh.mu.Unlock()
 	}
 }

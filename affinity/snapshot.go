@@ -218,13 +218,13 @@ func (h *Home[H]) Restore(b Binding, now time.Time) bool {
 	sh := t.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.find(b.Key, hash) != nil || h.closed.Load() {
+	if sh.index.find(b.Key, hash) != nil || h.closed.Load() {
 		return false
 	}
 	s := &Session[H]{key: b.Key, minute: minuteOf(use)}
 	s.lastUse.Store(use)
 	t.insert(sh, hash, s)
-	s.bind(h, sh.index)
+	s.bind(h, sh.id)
 	s.state.Or(warm)
 	return true
 }

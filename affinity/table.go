@@ -33,7 +33,7 @@ type Config struct {
 // whatever H stands for, registered with [Table.NewHome].
 //
 // It is sharded by one seeded hash of the key; keys whose hashes collide stay
-// apart. A hit takes a shard's lock for reading and writes to nothing but the
+// apart. A hit takes a shard's lock for a moment and writes to nothing but the
 // conversation itself. Expiry is exact for whoever asks, and [Table.Sweep]
 // gives the memory back; the table has no goroutine and no clock of its own.
 //
@@ -55,42 +55,40 @@ type Table[H any] struct {
 }
 
 type shard[H any] struct {
-	mu     sync.RWMutex
-	byHash map[uint64]*Session[H]
-	// collided holds what has its hash in common with a key of byHash.
-	collided map[string]*Session[H]
-	wheel    *wheel[H] // nil until something is filed
-	peak     int       // largest size of byHash since it was made
-	index    int
-	_        [64]byte // keeps the next shard's lock off this one's cache line
+	mu    sync.Mutex
+	index index[H]
+	wheel *wheel[H] // nil until something is filed
+	id    int
+	_     [64]byte // keeps the next shard's lock off this one's cache line
 }
 
 // Session is one conversation in a [Table]. Its fields but the atomic ones are
-// written with its shard's lock held.
+// written with its shard's lock held. What a hit needs comes first.
 type Session[H any] struct {
-	home     atomic.Pointer[Home[H]]
 	key      string
+	home     atomic.Pointer[Home[H]]
+	lastUse  atomic.Int64 // end of the last request, since the table's base
+	users    atomic.Int32 // requests in flight
+	minute   uint32       // that it counts as active in
+	state    atomic.Uint32
+	filed    uint32      // tick of the wheel it is filed under
 	next     *Session[H] // in its slot of the wheel, a ring
 	prev     *Session[H]
 	homeNext *Session[H] // among its home's in this shard
 	homePrev *Session[H]
-	lastUse  atomic.Int64 // end of the last request, since the table's base
-	users    atomic.Int32 // requests in flight
-	minute   uint32       // that it counts as active in
-	filed    uint32       // tick of the wheel it is filed under
-	state    atomic.Uint32
 }
 
-// Bits of Session.state. They are written with the shard's lock held. The bits
-// above them are the memo, which anybody may write.
+// Bits of Session.state. They are written with the shard's lock held. Above them
+// are the number of its shard, which stays, and the memo, which anybody may
+// write.
 const (
-	warm     = 1 << iota // an answer of the home has begun
-	collided             // in shard.collided, not in shard.byHash
-	removed              // not in the table any more
-	byTick               // filed in a tick of the wheel
-	bySpan               // filed in a span of the wheel
+	warm    = 1 << iota // an answer of the home has begun
+	removed             // not in the table any more
+	byTick              // filed in a tick of the wheel
+	bySpan              // filed in a span of the wheel
 
-	memoShift = iota
+	shardShift = iota
+	memoShift  = shardShift + 8 // for the numbers of shardCount shards
 )
 
 // MaxMemo is the largest memo of a [Session].
@@ -117,7 +115,7 @@ func NewTable[H any](cfg Config) *Table[H] {
 	}
 	t.rehash = t.Hash
 	for i := range t.shards {
-		t.shards[i].index = i
+		t.shards[i].id = i
 		t.oldest[i].Store(never)
 	}
 	return t
@@ -144,9 +142,11 @@ func (t *Table[H]) at(now time.Time) int64 { return int64(now.Sub(t.base)) }
 
 func (t *Table[H]) shard(hash uint64) *shard[H] { return &t.shards[hash&(shardCount-1)] }
 
-func (t *Table[H]) shardOf(s *Session[H]) *shard[H] { return t.shard(t.rehash(s.key)) }
+func (t *Table[H]) shardOf(s *Session[H]) *shard[H] {
+	return &t.shards[s.state.Load()>>shardShift&(shardCount-1)]
+}
 
-// expired needs the shard's lock, at least for reading.
+// expired needs the shard's lock.
 func (t *Table[H]) expired(s *Session[H], at int64) bool {
 	return s.users.Load() == 0 && s.lastUse.Load()+t.ttl <= at
 }
@@ -157,32 +157,20 @@ func (t *Table[H]) expired(s *Session[H], at int64) bool {
 // Concurrent calls for one key get the same Session.
 func (t *Table[H]) Acquire(key string, hash uint64, now time.Time) *Session[H] {
 	at := t.at(now)
+	minute := minuteOf(at)
 	sh := t.shard(hash)
-	sh.mu.RLock()
-	s := sh.find(key, hash)
-	if s != nil && s.minute == minuteOf(at) && !t.expired(s, at) {
-		s.users.Add(1) // no sweep can be between the look and this
-		sh.mu.RUnlock()
-		return s
-	}
-	sh.mu.RUnlock()
-	return t.acquire(sh, key, hash, at)
-}
-
-// acquire is Acquire for what writes to the shard.
-func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64) *Session[H] {
 	sh.mu.Lock()
-	s := sh.find(key, hash)
+	s := sh.index.find(key, hash)
 	if s != nil {
 		if t.expired(s, at) {
-			s.unbind(sh.index)
+			s.unbind(sh.id)
 		}
 		s.users.Add(1)
-		s.touch(minuteOf(at))
+		s.touch(minute)
 		sh.mu.Unlock()
 		return s
 	}
-	s = &Session[H]{key: key, minute: minuteOf(at)}
+	s = &Session[H]{key: key, minute: minute}
 	s.users.Store(1)
 	s.lastUse.Store(at)
 	t.insert(sh, hash, s)
@@ -193,19 +181,8 @@ func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64) *Ses
 
 // insert puts a new session into its shard, whose lock is held.
 func (t *Table[H]) insert(sh *shard[H], hash uint64, s *Session[H]) {
-	if sh.byHash == nil {
-		sh.byHash = make(map[uint64]*Session[H])
-	}
-	if sh.byHash[hash] == nil {
-		sh.byHash[hash] = s
-	} else {
-		if sh.collided == nil {
-			sh.collided = make(map[string]*Session[H])
-		}
-		sh.collided[s.key] = s
-		s.state.Or(collided)
-	}
-	sh.peak = max(sh.peak, len(sh.byHash))
+	s.state.Or(uint32(sh.id) << shardShift)
+	sh.index.insert(s, hash, t.rehash)
 	t.n.Add(1)
 	t.file(sh, s)
 }
@@ -243,12 +220,12 @@ func (t *Table[H]) Bind(s *Session[H], home *Home[H], now time.Time) {
 	sh := t.shardOf(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s.unbind(sh.index)
+	s.unbind(sh.id)
 	if home.closed.Load() || s.is(removed) {
 		return
 	}
 	s.minute = minuteOf(t.at(now))
-	s.bind(home, sh.index)
+	s.bind(home, sh.id)
 }
 
 // Warm records that an answer of home has begun, so that a prefix of the
@@ -273,7 +250,7 @@ func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s.home.Load() == home {
-		s.unbind(sh.index)
+		s.unbind(sh.id)
 	}
 }
 
@@ -282,9 +259,9 @@ func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
 func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 	hash := t.Hash(key)
 	sh := t.shard(hash)
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	s := sh.find(key, hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.index.find(key, hash)
 	if s == nil || t.expired(s, t.at(now)) {
 		return nil
 	}
@@ -293,40 +270,11 @@ func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 
 // remove takes a session out of its shard, whose lock is held.
 func (t *Table[H]) remove(sh *shard[H], s *Session[H]) {
-	s.unbind(sh.index)
+	s.unbind(sh.id)
 	t.unfile(sh, s)
-	if s.is(collided) {
-		delete(sh.collided, s.key)
-	} else {
-		delete(sh.byHash, t.rehash(s.key))
-	}
+	sh.index.remove(s, t.rehash(s.key))
 	s.state.Or(removed)
 	t.n.Add(-1)
-}
-
-func (sh *shard[H]) find(key string, hash uint64) *Session[H] {
-	s := sh.byHash[hash]
-	if s != nil && s.key == key {
-		return s
-	}
-	if len(sh.collided) == 0 {
-		return nil
-	}
-	return sh.collided[key]
-}
-
-// shrink rebuilds a map that has lost most of its keys: a Go map keeps its
-// size (golang/go#20135).
-func (sh *shard[H]) shrink() {
-	const small = 64
-	if sh.peak <= small || len(sh.byHash) > sh.peak/4 {
-		return
-	}
-	m := make(map[uint64]*Session[H], len(sh.byHash))
-	for h, s := range sh.byHash {
-		m[h] = s
-	}
-	sh.byHash, sh.peak = m, len(m)
 }
 
 // Home returns the conversation's home, nil if it has none or the home was

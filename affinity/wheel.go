@@ -128,8 +128,8 @@ func (t *Table[H]) noteOldest(sh *shard[H]) {
 			since = int64(s.filed-1)*t.tick - t.ttl
 		}
 	}
-	if t.oldest[sh.index].Load() != since {
-		t.oldest[sh.index].Store(since)
+	if t.oldest[sh.id].Load() != since {
+		t.oldest[sh.id].Store(since)
 	}
 }
 
@@ -144,7 +144,7 @@ func (t *Table[H]) Sweep(now time.Time) int {
 			var n int
 			n, more = t.advance(sh, at)
 			removed += n
-			sh.shrink()
+			sh.index.shrink(t.rehash)
 			sh.mu.Unlock()
 		}
 	}
@@ -160,7 +160,7 @@ func (t *Table[H]) advance(sh *shard[H], at int64) (removed int, more bool) {
 		return 0, false
 	}
 	target := uint32(at/t.tick) + 1 // the first tick that is not over
-	if t.oldest[sh.index].Load() == never {
+	if t.oldest[sh.id].Load() == never {
 		w.hand = max(w.hand, target)
 		return 0, false
 	}
