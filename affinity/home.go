@@ -76,7 +76,7 @@ func (h *Home[H]) appendBindings(batch []Binding, shard int, at int64) []Binding
 			continue
 		}
 		b := Binding{Key: s.key}
-		if s.users.Load() == 0 {
+		if s.users.Load() <= 0 {
 			b.Idle = time.Duration(max(0, at-s.lastUse.Load()))
 		}
 		batch = append(batch, b)
@@ -94,7 +94,7 @@ func (h *Home[H]) Close() {
 		sh := &h.table.shards[i]
 		sh.mu.Lock()
 		for s := h.first[i]; s != nil; s = h.first[i] {
-			if s.users.Load() == 0 {
+			if s.claim() {
 				h.table.remove(sh, s)
 			} else {
 				s.unbind(i)

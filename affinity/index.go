@@ -1,6 +1,9 @@
 package affinity
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // index finds a shard's sessions by key. It is a hash table of its own since a
 // Go map of pointers by hash takes some 26 bytes an entry beside the session and
@@ -9,8 +12,12 @@ import "math/bits"
 // A bucket is a cache line: seven sessions, a tag of the hash for each, and a
 // count of those that found the bucket full and went on to the next. Keys whose
 // hashes are equal are told apart by themselves.
+//
+// find needs no lock. What it finds may have been removed meanwhile, and what it
+// does not find may have been added: who holds the shard's lock, which the other
+// methods need, gets the truth.
 type index[H any] struct {
-	buckets []bucket[H]
+	buckets atomic.Pointer[[]bucket[H]]
 	n       int
 }
 
@@ -20,8 +27,8 @@ type bucket[H any] struct {
 	// meta has a byte for each slot, 0 or the tag, and in its last byte how many
 	// sessions that belong here or before went past; 255 is that or more, for
 	// good.
-	meta     uint64
-	sessions [bucketSlots]*Session[H]
+	meta     atomic.Uint64
+	sessions [bucketSlots]atomic.Pointer[Session[H]]
 }
 
 const (
@@ -34,63 +41,74 @@ const (
 // chosen by, and one that marks a slot as used.
 func tagOf(hash uint64) uint64 { return hash>>8&0x7f | 0x80 }
 
-// first is the bucket that a hash belongs to. Any number of buckets will do.
-func (x *index[H]) first(hash uint64) int {
-	hi, _ := bits.Mul64(hash, uint64(len(x.buckets)))
+// firstOf is the bucket that a hash belongs to. Any number of buckets will do.
+func firstOf[H any](buckets []bucket[H], hash uint64) int {
+	hi, _ := bits.Mul64(hash, uint64(len(buckets)))
 	return int(hi)
 }
 
-func (x *index[H]) after(i int) int {
-	if i++; i == len(x.buckets) {
+func after[H any](buckets []bucket[H], i int) int {
+	if i++; i == len(buckets) {
 		return 0
 	}
 	return i
 }
 
+// all is the buckets, nil if there are none yet.
+func (x *index[H]) all() []bucket[H] {
+	if p := x.buckets.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
 func (x *index[H]) find(key string, hash uint64) *Session[H] {
-	if x.n == 0 {
+	buckets := x.all()
+	if len(buckets) == 0 {
 		return nil
 	}
 	tags := tagOf(hash) * eachSlot
-	i := x.first(hash)
-	for range x.buckets { // once around: every one may have been gone past
-		b := &x.buckets[i]
-		differ := b.meta ^ tags
+	i := firstOf(buckets, hash)
+	for range buckets { // once around: every one may have been gone past
+		b := &buckets[i]
+		meta := b.meta.Load()
+		differ := meta ^ tags
 		// A byte that is zero has its top bit set here. So may the one above it,
 		// falsely: the key decides.
 		for same := (differ - eachSlot) & ^differ & slotUsed; same != 0; same &= same - 1 {
-			if s := b.sessions[bits.TrailingZeros64(same)/8]; s != nil && s.key == key {
+			if s := b.sessions[bits.TrailingZeros64(same)/8].Load(); s != nil && s.key == key {
 				return s
 			}
 		}
-		if b.meta < passed {
+		if meta < passed {
 			return nil
 		}
-		i = x.after(i)
+		i = after(buckets, i)
 	}
 	return nil
 }
 
 // insert adds a session that is not there yet. rehash gives the hash of a key.
 func (x *index[H]) insert(s *Session[H], hash uint64, rehash func(string) uint64) {
-	if x.n >= len(x.buckets)*(bucketSlots-1) {
-		x.resize(max(2, len(x.buckets)*3/2), rehash)
+	if n := len(x.all()); x.n >= n*(bucketSlots-1) {
+		x.resize(max(2, n*3/2), rehash)
 	}
-	x.put(s, hash)
+	x.n++
+	put(x.all(), s, hash)
 }
 
-func (x *index[H]) put(s *Session[H], hash uint64) {
-	x.n++
-	for i := x.first(hash); ; i = x.after(i) {
-		b := &x.buckets[i]
-		if free := ^b.meta & slotUsed; free != 0 {
+func put[H any](buckets []bucket[H], s *Session[H], hash uint64) {
+	for i := firstOf(buckets, hash); ; i = after(buckets, i) {
+		b := &buckets[i]
+		meta := b.meta.Load()
+		if free := ^meta & slotUsed; free != 0 {
 			j := bits.TrailingZeros64(free) / 8
-			b.sessions[j] = s
-			b.meta |= tagOf(hash) << (8 * j)
+			b.sessions[j].Store(s)
+			b.meta.Store(meta | tagOf(hash)<<(8*j))
 			return
 		}
-		if b.meta>>56 != 0xff {
-			b.meta += passed
+		if meta>>56 != 0xff {
+			b.meta.Store(meta + passed)
 		}
 	}
 }
@@ -98,17 +116,19 @@ func (x *index[H]) put(s *Session[H], hash uint64) {
 // remove removes a session that is there.
 func (x *index[H]) remove(s *Session[H], hash uint64) {
 	x.n--
-	for i := x.first(hash); ; i = x.after(i) {
-		b := &x.buckets[i]
+	buckets := x.all()
+	for i := firstOf(buckets, hash); ; i = after(buckets, i) {
+		b := &buckets[i]
+		meta := b.meta.Load()
 		for j := range b.sessions {
-			if b.sessions[j] == s {
-				b.sessions[j] = nil
-				b.meta &^= 0xff << (8 * j)
+			if b.sessions[j].Load() == s {
+				b.meta.Store(meta &^ (0xff << (8 * j)))
+				b.sessions[j].Store(nil)
 				return
 			}
 		}
-		if b.meta>>56 != 0xff {
-			b.meta -= passed
+		if meta>>56 != 0xff {
+			b.meta.Store(meta - passed)
 		}
 	}
 }
@@ -116,19 +136,19 @@ func (x *index[H]) remove(s *Session[H], hash uint64) {
 // shrink gives back the memory of an index that has lost most of its sessions.
 func (x *index[H]) shrink(rehash func(string) uint64) {
 	const small = 16
-	if len(x.buckets) > small && x.n < len(x.buckets)*bucketSlots/4 {
+	if n := len(x.all()); n > small && x.n < n*bucketSlots/4 {
 		x.resize(max(2, x.n/4), rehash)
 	}
 }
 
-func (x *index[H]) resize(buckets int, rehash func(string) uint64) {
-	old := x.buckets
-	x.buckets, x.n = make([]bucket[H], buckets), 0
+func (x *index[H]) resize(n int, rehash func(string) uint64) {
+	old, buckets := x.all(), make([]bucket[H], n)
 	for i := range old {
-		for _, s := range old[i].sessions {
-			if s != nil {
-				x.put(s, rehash(s.key))
+		for j := range old[i].sessions {
+			if s := old[i].sessions[j].Load(); s != nil {
+				put(buckets, s, rehash(s.key))
 			}
 		}
 	}
+	x.buckets.Store(&buckets)
 }

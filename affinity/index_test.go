@@ -61,7 +61,7 @@ func TestIndexAgainstAMap(t *testing.T) {
 				x.remove(s, hash(key))
 			}
 			x.shrink(hash)
-			assert.LessOrEqual(t, len(x.buckets), 16)
+			assert.LessOrEqual(t, len(x.all()), 16)
 			assert.Nil(t, x.find("1", hash("1")))
 		})
 	}

@@ -2,6 +2,7 @@ package affinity
 
 import (
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,8 @@ type Config struct {
 // whatever H stands for, registered with [Table.NewHome].
 //
 // It is sharded by one seeded hash of the key; keys whose hashes collide stay
-// apart. A hit takes a shard's lock for a moment and writes to nothing but the
-// conversation itself. Expiry is exact for whoever asks, and [Table.Sweep]
+// apart. A hit takes no lock and writes to nothing but the conversation itself.
+// Expiry is exact for whoever asks, and [Table.Sweep]
 // gives the memory back; the table has no goroutine and no clock of its own.
 //
 // All methods are safe for concurrent use; none holds more than one shard's
@@ -67,9 +68,9 @@ type shard[H any] struct {
 type Session[H any] struct {
 	key      string
 	home     atomic.Pointer[Home[H]]
-	lastUse  atomic.Int64 // end of the last request, since the table's base
-	users    atomic.Int32 // requests in flight
-	minute   uint32       // that it counts as active in
+	lastUse  atomic.Int64  // end of the last request, since the table's base
+	users    atomic.Int32  // requests in flight; far below 0: not in the table any more
+	minute   atomic.Uint32 // that it counts as active in
 	state    atomic.Uint32
 	filed    uint32      // tick of the wheel it is filed under
 	next     *Session[H] // in its slot of the wheel, a ring
@@ -82,10 +83,9 @@ type Session[H any] struct {
 // are the number of its shard, which stays, and the memo, which anybody may
 // write.
 const (
-	warm    = 1 << iota // an answer of the home has begun
-	removed             // not in the table any more
-	byTick              // filed in a tick of the wheel
-	bySpan              // filed in a span of the wheel
+	warm   = 1 << iota // an answer of the home has begun
+	byTick             // filed in a tick of the wheel
+	bySpan             // filed in a span of the wheel
 
 	shardShift = iota
 	memoShift  = shardShift + 8 // for the numbers of shardCount shards
@@ -93,6 +93,14 @@ const (
 
 // MaxMemo is the largest memo of a [Session].
 const MaxMemo = 1<<(32-memoShift) - 1
+
+// gone is what users is set to when a session is removed. A hit counts itself in
+// without a lock, and finds out by the sum whether it came too late.
+const gone = math.MinInt32 / 2
+
+// claim makes sure that no request of a session is in flight and none will be,
+// so that it can be removed. The shard's lock is held.
+func (s *Session[H]) claim() bool { return s.users.CompareAndSwap(0, gone) }
 
 func (s *Session[H]) is(bits uint32) bool { return s.state.Load()&bits != 0 }
 
@@ -146,9 +154,8 @@ func (t *Table[H]) shardOf(s *Session[H]) *shard[H] {
 	return &t.shards[s.state.Load()>>shardShift&(shardCount-1)]
 }
 
-// expired needs the shard's lock.
 func (t *Table[H]) expired(s *Session[H], at int64) bool {
-	return s.users.Load() == 0 && s.lastUse.Load()+t.ttl <= at
+	return s.users.Load() <= 0 && s.lastUse.Load()+t.ttl <= at
 }
 
 // Acquire returns the conversation of the key, made if there is none, and
@@ -159,18 +166,30 @@ func (t *Table[H]) Acquire(key string, hash uint64, now time.Time) *Session[H] {
 	at := t.at(now)
 	minute := minuteOf(at)
 	sh := t.shard(hash)
+	if s := sh.index.find(key, hash); s != nil && s.minute.Load() == minute && !t.expired(s, at) {
+		if s.users.Add(1) > 0 {
+			return s
+		}
+		s.users.Add(-1) // it was removed just before
+	}
+	return t.acquire(sh, key, hash, at, minute)
+}
+
+// acquire is Acquire for all but a plain hit.
+func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64, minute uint32) *Session[H] {
 	sh.mu.Lock()
 	s := sh.index.find(key, hash)
 	if s != nil {
-		if t.expired(s, at) {
+		// Counted in first: whoever removes it needs the lock.
+		if s.users.Add(1) == 1 && s.lastUse.Load()+t.ttl <= at {
 			s.unbind(sh.id)
 		}
-		s.users.Add(1)
 		s.touch(minute)
 		sh.mu.Unlock()
 		return s
 	}
-	s = &Session[H]{key: key, minute: minute}
+	s = &Session[H]{key: key}
+	s.minute.Store(minute)
 	s.users.Store(1)
 	s.lastUse.Store(at)
 	t.insert(sh, hash, s)
@@ -206,9 +225,11 @@ func (t *Table[H]) Release(s *Session[H], now time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	switch {
-	case s.is(removed) || s.users.Load() > 0:
+	case s.users.Load() != 0: // in flight again, or gone
 	case !s.is(warm) || s.Home() == nil:
-		t.remove(sh, s)
+		if s.claim() {
+			t.remove(sh, s)
+		}
 	case !s.is(byTick | bySpan):
 		t.file(sh, s) // the wheel came by while a request was in flight
 	}
@@ -221,10 +242,10 @@ func (t *Table[H]) Bind(s *Session[H], home *Home[H], now time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s.unbind(sh.id)
-	if home.closed.Load() || s.is(removed) {
+	if home.closed.Load() || s.users.Load() < 0 {
 		return
 	}
-	s.minute = minuteOf(t.at(now))
+	s.minute.Store(minuteOf(t.at(now)))
 	s.bind(home, sh.id)
 }
 
@@ -232,13 +253,9 @@ func (t *Table[H]) Bind(s *Session[H], home *Home[H], now time.Time) {
 // conversation is cached there. It does nothing if home is no longer the
 // conversation's home.
 func (t *Table[H]) Warm(s *Session[H], home *Home[H]) {
-	if s.is(warm) {
-		return
-	}
-	sh := t.shardOf(s)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if s.home.Load() == home {
+	// Should it lose its home just then the mark stays, which is harmless:
+	// without a home it says nothing, and Bind takes it away.
+	if !s.is(warm) && s.home.Load() == home {
 		s.state.Or(warm)
 	}
 }
@@ -259,8 +276,6 @@ func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
 func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 	hash := t.Hash(key)
 	sh := t.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	s := sh.index.find(key, hash)
 	if s == nil || t.expired(s, t.at(now)) {
 		return nil
@@ -268,12 +283,11 @@ func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 	return s.Home()
 }
 
-// remove takes a session out of its shard, whose lock is held.
+// remove takes a claimed session out of its shard, whose lock is held.
 func (t *Table[H]) remove(sh *shard[H], s *Session[H]) {
 	s.unbind(sh.id)
 	t.unfile(sh, s)
 	sh.index.remove(s, t.rehash(s.key))
-	s.state.Or(removed)
 	t.n.Add(-1)
 }
 
@@ -310,7 +324,7 @@ func (s *Session[H]) SetMemo(memo uint32) {
 // bind needs the shard's lock, and that s has no home.
 func (s *Session[H]) bind(h *Home[H], shard int) {
 	h.sessions.Add(1)
-	h.active.add(s.minute)
+	h.active.add(s.minute.Load())
 	first := &h.first[shard]
 	if s.homeNext = *first; s.homeNext != nil {
 		s.homeNext.homePrev = s
@@ -327,7 +341,7 @@ func (s *Session[H]) unbind(shard int) {
 		return
 	}
 	h.sessions.Add(-1)
-	h.active.remove(s.minute)
+	h.active.remove(s.minute.Load())
 	if s.homePrev != nil {
 		s.homePrev.homeNext = s.homeNext
 	} else {
@@ -342,12 +356,12 @@ func (s *Session[H]) unbind(shard int) {
 
 // touch needs the shard's lock.
 func (s *Session[H]) touch(minute uint32) {
-	if s.minute == minute {
+	if s.minute.Load() == minute {
 		return
 	}
 	if h := s.home.Load(); h != nil {
-		h.active.remove(s.minute)
+		h.active.remove(s.minute.Load())
 		h.active.add(minute)
 	}
-	s.minute = minute
+	s.minute.Store(minute)
 }

@@ -183,7 +183,7 @@ func (t *Table[H]) advance(sh *shard[H], at int64) (removed int, more bool) {
 		case t.inFlight(s):
 		case s.lastUse.Load()+t.ttl > at:
 			t.file(sh, s)
-		default:
+		case s.claim():
 			t.remove(sh, s)
 			removed++
 		}
@@ -222,7 +222,8 @@ func (t *Table[H]) spread(sh *shard[H], span uint32) (n int) {
 // inFlight reports whether a session that was just taken out of the wheel is to
 // stay out, until the end of its last request. Release counts down first and
 // then looks whether the session is filed; this is the other way about, so that
-// one of the two sees what the other did.
+// one of the two sees what the other did. A claim that fails is the same: a
+// request came in between.
 func (t *Table[H]) inFlight(s *Session[H]) bool { return s.users.Load() > 0 }
 
 // makeRoom removes the conversations that have been idle longest until the
@@ -260,7 +261,7 @@ func (t *Table[H]) evict(sh *shard[H], since int64) {
 	case t.inFlight(s):
 	case s.lastUse.Load() != since:
 		t.file(sh, s)
-	default:
+	case s.claim():
 		t.remove(sh, s)
 	}
 }

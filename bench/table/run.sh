@@ -16,7 +16,7 @@ benchtime=${BENCHTIME:-2s}
 n=${N:-100000|1000000}
 bench=${BENCH:-GetOrCreate|Hit}
 out=${OUT:-results.txt}
-impls="ours xsync otter otter4M ttlcache naive expirable"
+impls="${IMPLS:-ours xsync otter otter4M ttlcache naive expirable}"
 
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
