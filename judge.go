@@ -32,6 +32,10 @@ func (c *turnCounts) stats() VerdictStats {
 	}
 }
 
+// memoTokens is the unit of a session's memo, in which the tokens of its last
+// prompt are kept, rounded down: 33 million are the most.
+const memoTokens = 16
+
 // judge compares a finished turn with the one before, remembers it for the one
 // after, and claims it of the replica's engine. It must be called while the
 // request still holds its session.
@@ -40,7 +44,7 @@ func (l Lease) judge(res Result) Verdict {
 	v := l.verdict(res)
 	if u.Known && res.Err == nil {
 		if l.session != nil && l.session.Home() == l.member.home {
-			l.session.SetMemo(uint32(min(max(0, u.Prompt), affinity.MaxMemo)))
+			l.session.SetMemo(uint32(min(max(0, u.Prompt/memoTokens), affinity.MaxMemo)))
 		}
 		if l.counted >= 0 && u.Prompt > 0 &&
 			l.member.claims.add(claim{before: l.counted, ended: time.Now(), prompt: u.Prompt, verdict: v, api: res.API}) {

@@ -95,7 +95,7 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome}
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
 	if l.session != nil && l.session.Home() == m.home {
-		l.expected = l.session.Memo()
+		l.expected = l.session.Memo() * memoTokens
 	}
 	if l.prefill = int64(w.promptTokens) - int64(l.expected); l.prefill > 0 {
 		t.prefill.Store(l.prefill)

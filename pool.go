@@ -348,7 +348,7 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	}
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
 		q.Home = slices.Index(p.picked, m)
-		q.HomeTokens = int(w.session.Memo())
+		q.HomeTokens = int(w.session.Memo()) * memoTokens
 	}
 	if p.isAdapter(req.Model) {
 		q.Adapter = req.Model
