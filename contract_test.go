@@ -2,7 +2,6 @@ package warmroute_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,15 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -329,157 +323,6 @@ func TestContractResponseIsTheBases(t *testing.T) {
 	assert.Equal(t, "hello", string(got))
 }
 
-// failAfter gives some bytes and then an error, together or not.
-type failAfter struct {
-	data   string
-	err    error
-	joined bool
-	closed *atomic.Int32
-}
-
-func (f *failAfter) Read(p []byte) (int, error) {
-	n := copy(p, f.data)
-	f.data = f.data[n:]
-	if f.data == "" && (n == 0 || f.joined) {
-		return n, f.err
-	}
-	return n, nil
-}
-
-func (f *failAfter) Close() error {
-	if f.closed != nil {
-		f.closed.Add(1)
-	}
-	return nil
-}
-
-func TestContractReleasedOnce(t *testing.T) {
-	broken := errors.New("reset")
-	for name, tc := range map[string]struct {
-		body   *failAfter
-		end    func(*testing.T, *http.Response)
-		failed uint64
-	}{
-		"at EOF": {body: &failAfter{data: "abc", err: io.EOF}, end: func(t *testing.T, r *http.Response) {
-			got, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
-			assert.Equal(t, "abc", string(got))
-		}},
-		"at EOF with the last bytes": {body: &failAfter{data: "abc", err: io.EOF, joined: true}, end: func(t *testing.T, r *http.Response) {
-			var p [8]byte
-			n, err := r.Body.Read(p[:])
-			assert.Equal(t, 3, n)
-			assert.Equal(t, io.EOF, err)
-		}},
-		"at a read error": {body: &failAfter{data: "abc", err: broken}, failed: 1, end: func(t *testing.T, r *http.Response) {
-			got, err := io.ReadAll(r.Body)
-			assert.Same(t, broken, err, "as it is")
-			assert.Equal(t, "abc", string(got))
-		}},
-		"at Close": {body: &failAfter{data: "abc", err: io.EOF}, end: func(*testing.T, *http.Response) {}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			router := newRouter(t, at("http://a"))
-			tc.body.closed = new(atomic.Int32)
-			resp, err := router.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
-				return answer(200, tc.body), nil
-			})).RoundTrip(post(t, nil))
-			require.NoError(t, err)
-			require.Equal(t, 1, inFlight(t, router))
-			tc.end(t, resp)
-			if name != "at Close" {
-				assert.Zero(t, inFlight(t, router), "released before Close")
-			}
-			for range 2 {
-				assert.NoError(t, resp.Body.Close())
-				assert.Zero(t, inFlight(t, router))
-			}
-			_, _ = resp.Body.Read(make([]byte, 1))
-			assert.Zero(t, inFlight(t, router))
-			assert.Equal(t, int32(2), tc.body.closed.Load(), "every Close is passed on")
-			assert.Equal(t, tc.failed, router.Stats().Pools[0].Requests.Failed)
-		})
-	}
-}
-
-// blockingBody blocks in Read and in Close until it is let go.
-type blockingBody struct {
-	reading chan struct{}
-	release chan struct{}
-}
-
-func (b *blockingBody) Read([]byte) (int, error) {
-	close(b.reading)
-	<-b.release
-	return 0, io.EOF
-}
-
-func (b *blockingBody) Close() error { <-b.release; return nil }
-
-func TestContractReleasedBeforeABlockingClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		router := newRouter(t, at("http://a"))
-		body := &blockingBody{release: make(chan struct{})}
-		resp, err := router.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
-			return answer(200, body), nil
-		})).RoundTrip(post(t, nil))
-		require.NoError(t, err)
-		go resp.Body.Close()
-		synctest.Wait()
-		assert.Zero(t, inFlight(t, router))
-		close(body.release)
-	})
-}
-
-func TestContractReleasedWhenTheContextEnds(t *testing.T) {
-	for _, reading := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			router := newRouter(t, at("http://a"))
-			body := &blockingBody{reading: make(chan struct{}), release: make(chan struct{})}
-			ctx, cancel := context.WithCancel(t.Context())
-			resp, err := router.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
-				return answer(200, body), nil
-			})).RoundTrip(post(t, nil).WithContext(ctx))
-			require.NoError(t, err)
-			if reading {
-				go func() { _, _ = resp.Body.Read(make([]byte, 1)) }()
-				<-body.reading
-			}
-			assert.Equal(t, 1, inFlight(t, router))
-			cancel()
-			synctest.Wait()
-			assert.Zero(t, inFlight(t, router), "dropped without reading or closing")
-			close(body.release)
-			synctest.Wait()
-			assert.NoError(t, resp.Body.Close())
-			assert.Zero(t, inFlight(t, router))
-			assert.Zero(t, router.Stats().Pools[0].Requests.Failed, "the caller's doing")
-		})
-	}
-}
-
-func TestContractCallerCancelIsNoFailure(t *testing.T) {
-	router := newRouter(t, at("http://a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
-		cancel()
-		return nil, r.Context().Err()
-	})
-	_, err := router.Transport(base).RoundTrip(post(t, nil).WithContext(ctx))
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Zero(t, router.Stats().Pools[0].Requests.Failed)
-	assert.Zero(t, inFlight(t, router))
-}
-
-func TestContractAPanickingBaseLeavesNoCount(t *testing.T) {
-	router := newRouter(t, at("http://a"))
-	body := tracked("{}")
-	base := roundTripper(func(*http.Request) (*http.Response, error) { panic("base") })
-	assert.Panics(t, func() { _, _ = router.Transport(base).RoundTrip(post(t, body)) })
-	assert.Zero(t, inFlight(t, router))
-	assert.Equal(t, int32(1), body.closes.Load())
-}
-
 func TestContractStatusIsNotAnError(t *testing.T) {
 	router := newRouter(t, at("http://a"))
 	for status, failed := range map[int]uint64{200: 0, 301: 0, 404: 0, 429: 0, 500: 1, 503: 1} {
@@ -562,94 +405,6 @@ func TestContractEventsComeAtOnce(t *testing.T) {
 	assert.Zero(t, inFlight(t, router))
 }
 
-// upgrade answers 101 and echoes until its read side ends.
-func upgrade(w http.ResponseWriter, _ *http.Request) {
-	conn, rw, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	_ = rw.Flush()
-	_, _ = io.Copy(conn, rw)
-	_, _ = io.WriteString(conn, " bye")
-}
-
-func TestContractUpgrade(t *testing.T) {
-	engine := httptest.NewServer(http.HandlerFunc(upgrade))
-	defer engine.Close()
-	router := newRouter(t, at(engine.URL))
-	target, err := url.Parse("http://model")
-	require.NoError(t, err)
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: router.Transport(nil),
-	})
-	defer proxy.Close()
-
-	for _, address := range []string{engine.URL, proxy.URL} { // alone, then through the proxy
-		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		require.NoError(t, err)
-		reader := bufio.NewReader(conn)
-		resp, err := http.ReadResponse(reader, nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
-		_, err = io.WriteString(conn, "hello")
-		require.NoError(t, err)
-		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-		got, err := io.ReadAll(reader)
-		require.NoError(t, err)
-		assert.Equal(t, "hello bye", string(got), "half closed: the answer still comes, at %s", address)
-		require.NoError(t, conn.Close())
-	}
-	assert.Eventually(t, func() bool { return inFlight(t, router) == 0 }, 5*time.Second, time.Millisecond)
-}
-
-// readWriter is a 101 body without CloseWrite.
-type readWriter struct {
-	bytes.Buffer
-	fail error
-}
-
-func (w *readWriter) Write(p []byte) (int, error) {
-	if w.fail != nil {
-		return 0, w.fail
-	}
-	return w.Buffer.Write(p)
-}
-
-func (w *readWriter) Close() error { return nil }
-
-func TestContractUpgradeBodies(t *testing.T) {
-	upgradeTo := func(body io.ReadCloser) (*warmroute.Router, io.ReadCloser) {
-		router := newRouter(t, at("http://a"))
-		resp, err := router.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
-			return answer(http.StatusSwitchingProtocols, body), nil
-		})).RoundTrip(post(t, nil))
-		require.NoError(t, err)
-		return router, resp.Body
-	}
-	router, body := upgradeTo(&readWriter{})
-	_, half := body.(interface{ CloseWrite() error })
-	assert.False(t, half, "what the base's body cannot do is not promised")
-	_, err := body.(io.Writer).Write([]byte("x"))
-	require.NoError(t, err)
-	assert.Equal(t, 1, inFlight(t, router))
-	require.NoError(t, body.Close())
-	assert.Zero(t, inFlight(t, router))
-
-	router, body = upgradeTo(&readWriter{fail: io.ErrClosedPipe})
-	_, err = body.(io.Writer).Write([]byte("x"))
-	require.ErrorIs(t, err, io.ErrClosedPipe)
-	assert.Zero(t, inFlight(t, router), "a write error ends it")
-
-	_, body = upgradeTo(io.NopCloser(strings.NewReader("")))
-	_, writes := body.(io.Writer)
-	assert.False(t, writes)
-}
-
 func TestContractConcurrentUse(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, _ := io.ReadAll(r.Body)
@@ -676,25 +431,4 @@ func TestContractConcurrentUse(t *testing.T) {
 	wg.Wait()
 	assert.Zero(t, inFlight(t, router))
 	assert.Equal(t, uint64(320), router.Stats().Pools[0].Requests.Unkeyed)
-}
-
-// A cancelled request leaves no goroutine behind, whatever its caller does.
-func TestContractNoGoroutineIsLeft(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	router := newRouter(t, at(server.URL))
-	transport := router.Transport(nil)
-	before := runtime.NumGoroutine()
-	for range 50 {
-		ctx, cancel := context.WithCancel(t.Context())
-		_, err := transport.RoundTrip(post(t, strings.NewReader("{}")).WithContext(ctx))
-		require.NoError(t, err)
-		cancel()
-	}
-	server.CloseClientConnections()
-	server.Close()
-	transport.CloseIdleConnections()
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before && inFlight(t, router) == 0 }, 10*time.Second, 5*time.Millisecond)
 }
