@@ -1,6 +1,8 @@
 package warmroute_test
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/affinity"
 )
 
 func TestAdaptersBelongToTheirModelsPool(t *testing.T) {
@@ -47,6 +50,31 @@ func TestAdaptersBelongToTheirModelsPool(t *testing.T) {
 	_, err = warmroute.New(four(), warmroute.WithAdapters(""))
 	var refused *warmroute.ConfigError
 	require.ErrorAs(t, err, &refused)
+}
+
+func TestSubAgentsOnAnAdapterFindTheirParent(t *testing.T) {
+	router := newRouter(t, four(), warmroute.WithAdapters("sql"))
+	for i := range 20 {
+		parent := fmt.Sprint("p", i)
+		lease := route(t, router, warmroute.Request{Model: "sql", Session: parent})
+		lease.Answered()
+		lease.Done(warmroute.Result{})
+		child := route(t, router, warmroute.Request{Model: "sql", Session: parent + "/c", Parent: parent})
+		assert.Equal(t, lease.Replica().Name(), child.Replica().Name())
+		child.Done(warmroute.Result{})
+	}
+}
+
+func TestLongKeysOnAnAdapterDoNotKeepTheOthersFromBeingSaved(t *testing.T) {
+	router := newRouter(t, four(), warmroute.WithAdapters("sql"))
+	long := strings.Repeat("k", affinity.MaxKeyLen)
+	for _, model := range []string{"", "sql"} {
+		lease := route(t, router, warmroute.Request{Model: model, Session: long})
+		lease.Answered()
+		lease.Done(warmroute.Result{})
+	}
+	assert.Equal(t, uint64(1), router.Stats().Pools[0].Requests.Unkeyed)
+	require.NoError(t, router.Save(io.Discard))
 }
 
 func TestPickersAreToldOfAdapters(t *testing.T) {

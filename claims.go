@@ -82,10 +82,10 @@ func (c *claims) drop() []claim {
 	return all
 }
 
-// refute splits claims into those that cannot be true and the others. A single
-// one is wrong if the engine has counted less since it was sent than it has
-// tokens; of several together as many are wrong as it takes to make their sum
-// fit, and it is those that found no cache.
+// refute splits claims into those that cannot be true and the others. One cannot
+// if the engine has counted less since it was sent than it has tokens. Once that
+// was seen of one, what the engine counts later must not hide it: together with
+// the others that ended by now it still has to fit.
 func refute(claims []claim, counted float64) (wrong, right []claim) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -98,9 +98,7 @@ func refute(claims []claim, counted float64) (wrong, right []claim) {
 	missing := sum - int64(counted-first)
 	slices.SortStableFunc(claims, func(a, b claim) int { return a.ended.Compare(b.ended) })
 	for _, cl := range claims {
-		alone := float64(cl.prompt) > counted-cl.before
-		cold := cl.suspect || cl.verdict == Lost || cl.verdict == Rewritten
-		if alone || missing > 0 && cold {
+		if float64(cl.prompt) > counted-cl.before || missing > 0 && cl.suspect {
 			missing -= cl.prompt
 			wrong = append(wrong, cl)
 		} else {

@@ -19,8 +19,8 @@ func TestRefute(t *testing.T) {
 		"not counted":                {[]claim{{before: 0, prompt: 1000, verdict: Lost}}, 999, []int64{1000}},
 		"not counted, a first turn":  {[]claim{{before: 500, prompt: 1000}}, 600, []int64{1000}},
 		"both counted":               {[]claim{{before: 0, prompt: 10, verdict: Lost}, {before: 10, prompt: 20, verdict: Lost}}, 30, nil},
-		"one of two: the cold one":   {[]claim{{before: 0, prompt: 1000, verdict: Verified}, {before: 0, prompt: 1100, verdict: Rewritten}}, 1100, []int64{1100}},
-		"each alone fits, not both":  {[]claim{{before: 0, prompt: 1000, verdict: Lost}, {before: 0, prompt: 1000, verdict: Lost}}, 1500, []int64{1000}},
+		"each alone fits, not both":  {[]claim{{before: 0, prompt: 1000, verdict: Lost}, {before: 0, prompt: 1000, verdict: Lost}}, 1500, nil},
+		"the suspect one of two":     {[]claim{{before: 0, prompt: 1000, verdict: Lost}, {before: 0, prompt: 1000, suspect: true}}, 1500, []int64{1000}},
 		"both warm: by luck":         {[]claim{{before: 0, prompt: 1000, verdict: Verified}, {before: 0, prompt: 1000, verdict: Verified}}, 1500, nil},
 		"an earlier one gives slack": {[]claim{{before: 0, prompt: 10, verdict: Lost}, {before: 5000, prompt: 1000, verdict: Lost}}, 6000, nil},
 	} {

@@ -25,7 +25,9 @@ type evidence struct {
 
 	// Of the watcher's goroutine alone.
 	last       metrics.Snapshot
+	lastAt     time.Time
 	seen       bool
+	busy       bool // so was the engine on the last page
 	stuckSince time.Time
 }
 
@@ -43,7 +45,14 @@ func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engin
 	}
 	if c.restarted || c.slept || c.woke {
 		// A sleep of level 1 and above clears the prefix cache.
-		e.coldSince.Store(at.UnixNano())
+		since := at
+		if start := time.Unix(0, int64(s.Started.Value*1e9)); c.restarted && s.Started.OK && start.Before(at) {
+			since = start // turns since then ran on the new engine
+			if since.Before(e.lastAt) {
+				since = e.lastAt // its clock is another
+			}
+		}
+		e.coldSince.Store(since.UnixNano())
 	}
 	if c.restarted {
 		e.written.reset()
@@ -52,15 +61,20 @@ func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engin
 	if w, ok := writtenTokens(s); ok {
 		e.written.add(at, w)
 	}
-	busy := s.Running.Value+s.Waiting.Value > 0 || inFlight > 0
+	// A request of ours may be one whose client is slow to read: the engine's own
+	// word goes first.
+	busy := inFlight > 0
+	if s.Running.OK && s.Waiting.OK {
+		busy = s.Running.Value+s.Waiting.Value > 0
+	}
 	switch {
-	case !e.seen || s.Sleeping || !busy || progressed(e.last, s):
+	case !e.seen || s.Sleeping || !busy || !e.busy || progressed(e.last, s):
 		e.stuckSince = at
 		c.recovered = e.wedged.Swap(false)
 	case at.Sub(e.stuckSince) >= wedgedAfter:
 		c.wedged = !e.wedged.Swap(true)
 	}
-	e.last, e.seen = s, true
+	e.last, e.lastAt, e.seen, e.busy = s, at, true, busy
 	return c
 }
 

@@ -65,11 +65,14 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 
 	w.Family("warmroute_turns_total", "Turns at home, by what the engine's own counts say of their prefix.", metrics.KindCounter)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
-		for _, v := range [...]struct {
-			verdict Verdict
-			n       uint64
-		}{{Verified, m.Turns.Verified}, {Lost, m.Turns.Lost}, {Ignored, m.Turns.Ignored}, {Rewritten, m.Turns.Rewritten}, {Unmeasured, m.Turns.Unmeasured}} {
+		for _, v := range verdicts(m.Turns) {
 			w.Sample(float64(v.n), "model", p.Model, "replica", m.Name, "verdict", string(v.verdict))
+		}
+	})
+	w.Family("warmroute_pool_turns_total", "The same for the pool, those of replicas that have left among them.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) {
+		for _, v := range verdicts(p.Turns) {
+			w.Sample(float64(v.n), "model", p.Model, "verdict", string(v.verdict))
 		}
 	})
 	w.Family("warmroute_problems", "Things that keep affinity from working; the stats say which.", metrics.KindGauge)
@@ -87,6 +90,17 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 		w.Histogram(m.FirstByte, "model", p.Model, "replica", m.Name)
 	})
 	return w.Err()
+}
+
+type verdictCount struct {
+	verdict Verdict
+	n       uint64
+}
+
+func verdicts(s VerdictStats) [5]verdictCount {
+	return [...]verdictCount{
+		{Verified, s.Verified}, {Lost, s.Lost}, {Ignored, s.Ignored}, {Rewritten, s.Rewritten}, {Unmeasured, s.Unmeasured},
+	}
 }
 
 func eachPool(pools []PoolStats, visit func(*PoolStats)) {

@@ -11,12 +11,21 @@ func (m *member) state(now time.Time) replica.State {
 	s := m.State(now)
 	switch {
 	case s != replica.Up:
-	case m.evidence.asleep.Load():
+	case m.asleep(now):
 		s = replica.Asleep
-	case m.evidence.wedged.Load():
+	case m.wedged(now):
 		s = replica.Wedged
 	}
 	return s
+}
+
+// asleep and wedged are what the last page showed, unless it is stale.
+func (m *member) asleep(now time.Time) bool { return m.evidence.asleep.Load() && m.fresh(now) }
+func (m *member) wedged(now time.Time) bool { return m.evidence.wedged.Load() && m.fresh(now) }
+
+func (m *member) fresh(now time.Time) bool {
+	s := m.scraped.Load()
+	return s != nil && now.Sub(s.at) <= m.pool.router.staleAfter()
 }
 
 // countedPrompts is how many prompt tokens the engine had counted by its last

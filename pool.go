@@ -115,13 +115,7 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 		return Lease{}, err
 	}
 	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, promptTokens: req.PromptTokens, now: now}
-	if req.Session != "" && len(req.Session) <= affinity.MaxKeyLen {
-		key := req.Session
-		if p.isAdapter(req.Model) {
-			// An adapter's name is a part of vLLM's block hash: the same text is
-			// another prefix, and so another conversation.
-			key = req.Model + "\x00" + key
-		}
+	if key := p.key(req, req.Session); key != "" && len(key) <= affinity.MaxKeyLen {
 		w.hash = p.table.Hash(key)
 		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
@@ -146,6 +140,16 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 // isAdapter reports whether a model's name is that of an adapter of the pool's.
 func (p *pool) isAdapter(model string) bool {
 	return model != "" && model != p.model && slices.Contains(p.adapters, model)
+}
+
+// key is what a conversation is known by in the table. An adapter's name is a
+// part of vLLM's block hash: the same text is another prefix, and so another
+// conversation.
+func (p *pool) key(req *Request, session string) string {
+	if session == "" || !p.isAdapter(req.Model) {
+		return session
+	}
+	return req.Model + "\x00" + session
 }
 
 // pin is what the client's own rank asks for.
@@ -190,7 +194,7 @@ type pick struct {
 // homeOf is the conversation's home if a request can go there.
 func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.Reachable(now) || m.evidence.asleep.Load() {
+	if m == nil || !m.Reachable(now) || m.asleep(now) {
 		return nil
 	}
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
@@ -317,11 +321,11 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member) bool { return isThere(m) && !m.evidence.wedged.Load() }
+func isUp(m *member) bool { return isThere(m) && !m.wedged(time.Now()) }
 
 // isThere is isUp, were it not that the engine seems to be wedged: that is an
 // inference, and better than nobody.
-func isThere(m *member) bool { return !m.Draining() && !m.evidence.asleep.Load() }
+func isThere(m *member) bool { return !m.Draining() && !m.asleep(time.Now()) }
 
 // gather fills the candidates with the members that fit, that can be reached or
 // cannot, and reports whether there are any.
@@ -354,8 +358,9 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 		q.Adapter = req.Model
 	}
 	if req.Parent != "" {
-		q.Parent = p.table.Hash(req.Parent)
-		if h := p.table.Peek(req.Parent, now); h != nil {
+		parent := p.key(req, req.Parent)
+		q.Parent = p.table.Hash(parent)
+		if h := p.table.Peek(parent, now); h != nil {
 			q.ParentHome = slices.Index(p.picked, h.Value)
 		}
 	}

@@ -30,8 +30,8 @@ func (r *recent) add(v Verdict) {
 		r.judged /= 2
 		r.rewritten /= 2
 	}
-	say := r.mostly() && !r.saidRewritten
-	r.saidRewritten = r.mostly()
+	say := v == Rewritten && r.mostly() && !r.saidRewritten
+	r.saidRewritten = r.saidRewritten && r.mostly() || say
 	r.mu.Unlock()
 	if say {
 		r.onMostlyRewritten()

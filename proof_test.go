@@ -26,6 +26,7 @@ type simulated struct {
 	pages   *pageSet
 	engines []struct{ prompt, hits, generated int }
 	started int
+	running int
 	asleep  bool
 }
 
@@ -33,7 +34,7 @@ func (s *simulated) publish() {
 	engines := map[int]engine{}
 	for i, e := range s.engines {
 		engines[i] = engine{
-			running: "0", waiting: "0", prompt: strconv.Itoa(e.prompt), hits: strconv.Itoa(e.hits), queries: strconv.Itoa(e.prompt),
+			running: strconv.Itoa(s.running), waiting: "0", prompt: strconv.Itoa(e.prompt), hits: strconv.Itoa(e.hits), queries: strconv.Itoa(e.prompt),
 			generated: strconv.Itoa(e.generated), steps: strconv.Itoa(e.generated), capacity: "20000",
 			started: strconv.Itoa(1000 + s.started), asleep: s.asleep,
 		}
@@ -265,12 +266,22 @@ func TestAWedgedEngineIsNoticed(t *testing.T) {
 	simulate(t, 2, []warmroute.Option{warmroute.WithHooks(&events)}, func(t *testing.T, s *simulated) {
 		stuck := route(t, s.router, warmroute.Request{Session: "stuck"})
 		name := stuck.Replica().Name()
-		time.Sleep(58 * time.Second)
+		time.Sleep(100 * time.Second)
+		assert.Equal(t, "up", string(replicaStats(t, s.router, name).State), "its engine says that it is idle: the client is slow")
+		s.running = 1
+		s.publish()
+		time.Sleep(59 * time.Second)
 		assert.Equal(t, "up", string(replicaStats(t, s.router, name).State))
-		time.Sleep(4 * time.Second)
+		// The other one makes progress all the while.
+		other := 1 - stuck.Replica().Rank()
+		for range 5 {
+			s.engines[other].generated++
+			s.publish()
+			time.Sleep(time.Second)
+		}
 		assert.Equal(t, "wedged", string(replicaStats(t, s.router, name).State))
 		for i := range 5 {
-			lease := s.turn(fmt.Sprint(i), -1, 1000, 0)
+			lease := s.turn(fmt.Sprint(i), other, 1000, 0)
 			assert.NotEqual(t, name, lease.Replica().Name(), "new conversations go elsewhere")
 		}
 		s.engines[stuck.Replica().Rank()].generated++
@@ -350,6 +361,45 @@ func (e *events) reasons() []string {
 		out = append(out, v.Reason)
 	}
 	return out
+}
+
+// nosy asks for everything when it is told of anything.
+type nosy struct{ router *warmroute.Router }
+
+func (n *nosy) OnReplicaState(warmroute.ReplicaStateEvent) { n.router.Stats() }
+func (n *nosy) OnScrape(warmroute.ScrapeEvent) {
+	if n.router != nil {
+		n.router.Stats()
+	}
+}
+
+func TestAHookMayAskForTheStats(t *testing.T) {
+	var n nosy
+	var e events
+	simulate(t, 2, []warmroute.Option{warmroute.WithHooks(&e)}, func(t *testing.T, s *simulated) {
+		n.router = newRouter(t, at("http://a"), warmroute.WithHooks(&n), warmroute.WithScrapeClient(metricsClient(func(string) string { return s.pages.get("a") })))
+		require.NoError(t, n.router.Scrape(t.Context()))
+		s.asleep, s.started = true, 7
+		s.publish()
+		time.Sleep(time.Second)
+		require.NoError(t, n.router.Scrape(t.Context()))
+		require.NoError(t, n.router.Drain("http://a"))
+		assert.Len(t, n.router.Stats().Pools[0].Replicas, 2)
+	})
+}
+
+func TestAStalePageDoesNotKeepAReplicaAsleep(t *testing.T) {
+	simulate(t, 1, nil, func(t *testing.T, s *simulated) {
+		s.asleep = true
+		s.publish()
+		time.Sleep(2 * time.Second)
+		_, err := s.router.Route(t.Context(), warmroute.Request{})
+		require.ErrorIs(t, err, warmroute.ErrNoReplica)
+		s.pages.set("a", "")
+		time.Sleep(10 * time.Second)
+		route(t, s.router, warmroute.Request{}).Done(warmroute.Result{})
+		assert.Equal(t, "up", string(replicaStats(t, s.router, "a:80").State))
+	})
 }
 
 func TestHooks(t *testing.T) {

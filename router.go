@@ -181,7 +181,7 @@ func (r *Router) update() error {
 	}
 	next.named = len(next.order) > 1 || len(next.order) == 1 && (next.order[0].model != "" || len(next.order[0].adapters) > 0)
 	r.pools.Store(next)
-	r.restoreAbsent()
+	r.restoreAbsent(time.Now())
 	select {
 	case r.changed <- struct{}{}:
 	default:

@@ -70,6 +70,9 @@ func (r *Router) Run(ctx context.Context) error {
 			for _, p := range r.pools.Load().order {
 				p.table.Sweep(now)
 			}
+			r.mu.Lock()
+			r.restoreAbsent(now) // forgets those whose TTL is over
+			r.mu.Unlock()
 		}
 	}
 }

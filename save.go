@@ -28,8 +28,9 @@ func (r *Router) Save(out io.Writer) error {
 		// Never met again so far: they go on being idle.
 		h := affinity.HomeSnapshot{Table: a.Table, Home: a.Home}
 		for _, b := range a.Bindings {
-			b.Idle += max(0, now.Sub(a.read))
-			h.Bindings = append(h.Bindings, b)
+			if b.Idle += max(0, now.Sub(a.read)); b.Idle < r.cfg.ttl {
+				h.Bindings = append(h.Bindings, b)
+			}
 		}
 		s.Homes = append(s.Homes, h)
 	}
@@ -74,7 +75,10 @@ func (r *Router) Restore(in io.Reader) (restored int, err error) {
 		h.Bindings = live
 		if m := r.member(h.Table, h.Home); m != nil {
 			restored += m.restore(h.Bindings, 0, now)
-		} else if len(live) > 0 {
+			continue
+		}
+		r.absent = slices.DeleteFunc(r.absent, func(a absent) bool { return a.Table == h.Table && a.Home == h.Home })
+		if len(live) > 0 {
 			r.absent = append(r.absent, absent{h, now})
 		}
 	}
@@ -93,8 +97,7 @@ func (m *member) restore(bindings []affinity.Binding, away time.Duration, now ti
 
 // restoreAbsent binds the conversations of replicas that have come meanwhile.
 // The router's lock is held.
-func (r *Router) restoreAbsent() {
-	now := time.Now()
+func (r *Router) restoreAbsent(now time.Time) {
 	r.absent = slices.DeleteFunc(r.absent, func(a absent) bool {
 		away := max(0, now.Sub(a.read))
 		m := r.member(a.Table, a.Home)

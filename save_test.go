@@ -103,6 +103,26 @@ func TestRestoreBeforeTheReplicasAreThere(t *testing.T) {
 	})
 }
 
+func TestWhatWasRestoredOfNobodyIsForgottenInTheEnd(t *testing.T) {
+	scraped(t, newPages(map[string]string{}), at("http://z"), []warmroute.Option{warmroute.WithSessionTTL(time.Hour)}, func(t *testing.T, r *warmroute.Router) {
+		before := newRouter(t, four())
+		turn(t, before, "s")
+		var file, empty, again bytes.Buffer
+		require.NoError(t, before.Save(&file))
+		require.NoError(t, r.Save(&empty))
+		for range 3 {
+			_, err := r.Restore(bytes.NewReader(file.Bytes()))
+			require.NoError(t, err)
+		}
+		require.NoError(t, r.Save(&again))
+		assert.Less(t, again.Len(), file.Len()+empty.Len(), "once")
+		time.Sleep(time.Hour + 2*time.Second)
+		again.Reset()
+		require.NoError(t, r.Save(&again))
+		assert.Equal(t, empty.Len(), again.Len())
+	})
+}
+
 func TestADamagedFileChangesNothing(t *testing.T) {
 	router := newRouter(t, four())
 	for i := range 40 {

@@ -40,15 +40,19 @@ type turnEvidence struct {
 // computed.
 const blockSlack = 64 + 1
 
-// verdict judges a turn. That a rank header was ignored cannot be seen from one
+// verdict judges a turn; it is empty for one that is too short to say. That a rank header was ignored cannot be seen from one
 // turn alone; see claims.
 func (e turnEvidence) verdict() Verdict {
 	if !e.measured {
 		return Unmeasured
 	}
-	slack := max(blockSlack, e.expected/20)
+	least := min(e.expected, e.prompt)
+	if least < 2*blockSlack {
+		return "" // so little may be rounded away
+	}
+	slack := max(blockSlack, least/20)
 	switch {
-	case e.cached+slack >= min(e.expected, e.prompt):
+	case e.cached+slack >= least:
 		return Verified
 	case e.prompt+slack < e.expected:
 		return Rewritten // shorter than what went before

@@ -28,7 +28,9 @@ type watcher struct {
 	started float64 // restart mark
 	fewer   int     // pages in a row that had fewer engines than known
 	told    int     // the number of engines that was complained about
+	anew    bool    // an engine's counters went back
 	proof   proof
+	later   []func() // what is to be told without the lock
 }
 
 // fewerPages is how many pages in a row must have fewer engines before it is
@@ -41,10 +43,28 @@ func (w *watcher) report(page metrics.Page, err error) (ask func(context.Context
 	for _, hook := range w.router.cfg.hooks.scrape {
 		hook.OnScrape(ScrapeEvent{URL: w.endpoint.URL, Page: page, Err: err})
 	}
-	if w.take(page, err) {
+	wanted := w.take(page, err)
+	w.mu.Lock()
+	later := w.later
+	w.later = nil
+	w.mu.Unlock()
+	for _, tell := range later {
+		tell() // a hook may well ask for the stats
+	}
+	if wanted {
 		return w.serverInfo
 	}
 	return nil
+}
+
+// log logs when the lock is given back.
+func (w *watcher) log(level slog.Level, message string, args ...any) {
+	w.later = append(w.later, func() { w.router.cfg.logger.Log(context.Background(), level, message, args...) })
+}
+
+// changed tells of a replica when the lock is given back.
+func (w *watcher) changed(m *member, reason string, at time.Time) {
+	w.later = append(w.later, func() { w.router.cfg.hooks.onState(m.Replica, m.state(at), reason, at) })
 }
 
 // take takes a page in, and reports whether the endpoint should be asked for
@@ -52,23 +72,22 @@ func (w *watcher) report(page metrics.Page, err error) (ask func(context.Context
 func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	logger := w.router.cfg.logger
 	if err != nil {
 		if !w.failing {
-			logger.Warn("metrics cannot be read; routing by own counts", "url", w.endpoint.URL, "err", err)
+			w.log(slog.LevelWarn, "metrics cannot be read; routing by own counts", "url", w.endpoint.URL, "err", err)
 		}
 		w.failing = true
 		return false
 	}
 	if w.failing {
-		logger.Info("metrics can be read again", "url", w.endpoint.URL)
+		w.log(slog.LevelInfo, "metrics can be read again", "url", w.endpoint.URL)
 		w.failing = false
 	}
 	if page.Err != nil {
-		logger.Debug("metrics page read in part", "url", w.endpoint.URL, "err", page.Err)
+		w.log(slog.LevelDebug, "metrics page read in part", "url", w.endpoint.URL, "err", page.Err)
 	}
 	if page.NoEngineSeries && !w.silent {
-		logger.Warn("metrics page says nothing of engines; routing by own counts (vLLM's --disable-log-stats?)", "url", w.endpoint.URL)
+		w.log(slog.LevelWarn, "metrics page says nothing of engines; routing by own counts (vLLM's --disable-log-stats?)", "url", w.endpoint.URL)
 	}
 	w.silent = page.NoEngineSeries
 	if len(page.Engines) == 0 {
@@ -83,9 +102,15 @@ func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	}
 	w.ranks(engines, page.Err == nil)
 	w.store(page)
+	if w.anew { // there is no mark to tell a restart by
+		w.anew = false
+		w.restarted()
+	}
 	s := page.Engines[0].Started
 	ask = !w.asked || s.OK && s.Value != w.started
-	w.started = s.Value
+	if s.OK {
+		w.started = s.Value
+	}
 	return ask
 }
 
@@ -98,7 +123,7 @@ func (w *watcher) restarted() {
 		err = w.router.update()
 	}
 	if err != nil && !errors.Is(err, replica.ErrUnknown) {
-		w.router.cfg.logger.Warn("ranks not restored", "url", w.endpoint.URL, "err", err)
+		w.log(slog.LevelWarn, "ranks not restored", "url", w.endpoint.URL, "err", err)
 	}
 }
 
@@ -119,7 +144,7 @@ func (w *watcher) ranks(engines int, whole bool) {
 	changed, err := w.router.set.SetRanks(w.endpoint.URL, engines)
 	if err == nil && changed {
 		err = w.router.update()
-		w.router.cfg.logger.Info("ranks found", "url", w.endpoint.URL, "ranks", engines)
+		w.log(slog.LevelInfo, "ranks found", "url", w.endpoint.URL, "ranks", engines)
 	}
 	if errors.Is(err, replica.ErrUnknown) {
 		return // removed meanwhile
@@ -129,7 +154,7 @@ func (w *watcher) ranks(engines int, whole bool) {
 	}
 	if err != nil && w.told != engines {
 		w.told = engines
-		w.router.cfg.logger.Warn("engines on the metrics page are not the endpoint's ranks", "url", w.endpoint.URL, "engines", engines, "err", err)
+		w.log(slog.LevelWarn, "engines on the metrics page are not the endpoint's ranks", "url", w.endpoint.URL, "engines", engines, "err", err)
 	}
 }
 
@@ -142,11 +167,14 @@ func (w *watcher) store(page metrics.Page) {
 				members = append(members, m)
 			}
 		}
+		if len(members) == 1 && len(page.Engines) > 1 && page.Err != nil {
+			continue // a part of the engines is no whole
+		}
 		for i, m := range members {
 			if s, ok := engineOf(page.Engines, i, len(members), m.Rank()); ok && m.observe(s, page.Time) {
 				p.learn(s)
 				m.adapters.Store(loaded(page.LoRA))
-				w.note(m, s, page.Asked, page.Time)
+				w.note(m, s, page)
 			}
 		}
 		if len(members) > 1 {
@@ -167,9 +195,9 @@ func loaded(l *metrics.LoRA) *[]string {
 
 // note draws from a page what it shows of the engine's life, and holds what was
 // claimed of the engine against what it has counted.
-func (w *watcher) note(m *member, s metrics.Snapshot, asked, at time.Time) {
+func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
+	at := page.Time
 	c := m.evidence.note(s, m.InFlight(), at)
-	cfg := &m.pool.router.cfg
 	for _, e := range [...]struct {
 		happened bool
 		reason   string
@@ -182,17 +210,19 @@ func (w *watcher) note(m *member, s metrics.Snapshot, asked, at time.Time) {
 		{c.recovered, "recovered", slog.LevelInfo},
 	} {
 		if e.happened {
-			cfg.logger.Log(context.Background(), e.level, "engine "+e.reason, "replica", m.Name())
-			cfg.hooks.onState(m.Replica, m.state(at), e.reason, at)
+			w.log(e.level, "engine "+e.reason, "replica", m.Name())
+			w.changed(m, e.reason, at)
 		}
 	}
-	if c.restarted || !s.PromptTokens.OK {
+	w.anew = w.anew || c.restarted && !s.Started.OK
+	// Only of vLLM is it known that each engine counts each prompt it serves.
+	if c.restarted || !s.PromptTokens.OK || page.Dialect != metrics.VLLM().Name() {
 		for _, cl := range m.claims.drop() {
 			m.settle(cl.verdict)
 		}
 		return
 	}
-	wrong, right := m.claims.page(s.PromptTokens.Value, asked)
+	wrong, right := m.claims.page(s.PromptTokens.Value, page.Asked)
 	for _, cl := range right {
 		m.settle(cl.verdict)
 		w.proof.of(cl.api).kept++
@@ -218,9 +248,12 @@ type obedience struct {
 	ignored      bool
 }
 
-// enoughBroken is how many claims must be proved wrong. Where the header is
-// honoured none ever is.
-const enoughBroken = 3
+// enoughBroken is how many claims must be proved wrong, and for how many that
+// were not one must be. Where the header is honoured none ever is.
+const (
+	enoughBroken = 3
+	oneOf        = 20
+)
 
 func (p *proof) of(api string) *obedience {
 	if p.apis == nil {
@@ -239,14 +272,13 @@ func (p *proof) of(api string) *obedience {
 func (w *watcher) act(p *pool) {
 	all := len(w.proof.apis) > 0
 	for api, o := range w.proof.apis {
-		if o.broken >= enoughBroken && !o.ignored {
+		if o.broken >= max(enoughBroken, o.kept/oneOf) && !o.ignored {
 			o.ignored = true
 			problem := ignoredProblem(w.endpoint.URL, api)
-			w.router.cfg.logger.Error(problem)
+			w.log(slog.LevelError, problem)
 			for _, m := range *p.members.Load() {
 				if m.Endpoint().URL == w.endpoint.URL {
-					now := time.Now()
-					w.router.cfg.hooks.onState(m.Replica, m.state(now), "rank header ignored", now)
+					w.changed(m, "rank header ignored", time.Now())
 				}
 			}
 		}
@@ -258,11 +290,11 @@ func (w *watcher) act(p *pool) {
 	w.proof.acts = true
 	changed, err := w.router.set.IgnoresRanks(w.endpoint.URL, true)
 	if err == nil && changed {
-		w.router.cfg.logger.Error("routed as one replica, since its rank header is ignored", "url", w.endpoint.URL)
+		w.log(slog.LevelError, "routed as one replica, since its rank header is ignored", "url", w.endpoint.URL)
 		err = w.router.update()
 	}
 	if err != nil && !errors.Is(err, replica.ErrUnknown) {
-		w.router.cfg.logger.Warn("ranks not given up", "url", w.endpoint.URL, "err", err)
+		w.log(slog.LevelWarn, "ranks not given up", "url", w.endpoint.URL, "err", err)
 	}
 }
 

@@ -25,8 +25,9 @@ type Config struct {
 	// from the end of its last request. Default [DefaultTTL], at most [MaxTTL].
 	TTL time.Duration
 	// MaxSessions is the number of conversations remembered. When it is reached
-	// the longest idle one goes; one with a request in flight never does, so
-	// only those can exceed it. Default [DefaultMaxSessions].
+	// the longest idle one goes, to within a 64th of the TTL; one with a request
+	// in flight never does, so only those can exceed it. Default
+	// [DefaultMaxSessions].
 	MaxSessions int
 }
 
@@ -102,6 +103,10 @@ const gone = math.MinInt32 / 2
 // so that it can be removed. The shard's lock is held.
 func (s *Session[H]) claim() bool { return s.users.CompareAndSwap(0, gone) }
 
+// unclaim takes a claim back. Not by a store: a hit that came too late may have
+// counted itself in and is about to count itself out.
+func (s *Session[H]) unclaim() { s.users.Add(-gone) }
+
 func (s *Session[H]) is(bits uint32) bool { return s.state.Load()&bits != 0 }
 
 // NewTable returns an empty table.
@@ -146,7 +151,7 @@ func (t *Table[H]) Len() int { return int(t.n.Load()) }
 // any more as soon as the TTL is over.
 func (t *Table[H]) Tick() time.Duration { return time.Duration(t.tick) }
 
-func (t *Table[H]) at(now time.Time) int64 { return int64(now.Sub(t.base)) }
+func (t *Table[H]) at(now time.Time) int64 { return max(0, int64(now.Sub(t.base))) }
 
 func (t *Table[H]) shard(hash uint64) *shard[H] { return &t.shards[hash&(shardCount-1)] }
 
@@ -194,7 +199,7 @@ func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64, minu
 	s.lastUse.Store(at)
 	t.insert(sh, hash, s)
 	sh.mu.Unlock()
-	t.makeRoom()
+	t.makeRoom(at)
 	return s
 }
 
@@ -253,9 +258,13 @@ func (t *Table[H]) Bind(s *Session[H], home *Home[H], now time.Time) {
 // conversation is cached there. It does nothing if home is no longer the
 // conversation's home.
 func (t *Table[H]) Warm(s *Session[H], home *Home[H]) {
-	// Should it lose its home just then the mark stays, which is harmless:
-	// without a home it says nothing, and Bind takes it away.
-	if !s.is(warm) && s.home.Load() == home {
+	if s.is(warm) {
+		return
+	}
+	sh := t.shardOf(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s.home.Load() == home {
 		s.state.Or(warm)
 	}
 }

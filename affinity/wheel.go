@@ -35,6 +35,9 @@ type wheel[H any] struct {
 	inSpans [2]uint64 // which of spans
 }
 
+// last is the last tick that anything can be filed under.
+func (w *wheel[H]) last() uint32 { return w.hand + (spanSlots-1)*ticksPerSpan }
+
 // due is the tick at which a use at the given time is a TTL ago.
 func (t *Table[H]) due(use int64) uint32 { return uint32((use + t.ttl + t.tick - 1) / t.tick) }
 
@@ -46,7 +49,7 @@ func (t *Table[H]) file(sh *shard[H], s *Session[H]) {
 	w := sh.wheel
 	// What is due already goes into the first slot that will be looked at; what
 	// seems to be far ahead of a hand that is behind, into the last.
-	s.filed = min(max(t.due(s.lastUse.Load()), w.hand), w.hand+(spanSlots-1)*ticksPerSpan)
+	s.filed = min(max(t.due(s.lastUse.Load()), w.hand), w.last())
 	var slot **Session[H]
 	if s.filed/ticksPerSpan == w.hand/ticksPerSpan {
 		i := s.filed % ticksPerSpan
@@ -183,7 +186,11 @@ func (t *Table[H]) advance(sh *shard[H], at int64) (removed int, more bool) {
 		case t.inFlight(s):
 		case s.lastUse.Load()+t.ttl > at:
 			t.file(sh, s)
-		case s.claim():
+		case !s.claim():
+		case s.lastUse.Load()+t.ttl > at: // used, and done, just before the claim
+			s.unclaim()
+			t.file(sh, s)
+		default:
 			t.remove(sh, s)
 			removed++
 		}
@@ -228,7 +235,7 @@ func (t *Table[H]) inFlight(s *Session[H]) bool { return s.users.Load() > 0 }
 
 // makeRoom removes the conversations that have been idle longest until the
 // table is within its bound.
-func (t *Table[H]) makeRoom() {
+func (t *Table[H]) makeRoom(at int64) {
 	for t.n.Load() > t.max {
 		victim, since := -1, int64(never)
 		for i := range t.oldest {
@@ -239,29 +246,36 @@ func (t *Table[H]) makeRoom() {
 		if victim < 0 {
 			return // all that is left is in flight
 		}
-		t.evict(&t.shards[victim], since)
+		t.evict(&t.shards[victim], since, at)
 	}
 }
 
 // evict takes the first session out of the shard's wheel: out of the table if
 // it has not been used since it was noted as the oldest, and else to its new
 // place.
-func (t *Table[H]) evict(sh *shard[H], since int64) {
+func (t *Table[H]) evict(sh *shard[H], since, at int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if t.n.Load() <= t.max {
-		return
-	}
+	// Nobody may have swept for long. The wheel knows the order of no more than
+	// two TTLs ahead of its hand.
+	t.advance(sh, at)
 	s := sh.wheel.first()
-	if s == nil {
+	if s == nil || t.n.Load() <= t.max {
 		return
 	}
 	t.unfile(sh, s)
+	// Filing it anew would not move it if it is at the end of what the wheel
+	// knows already.
+	stuck := s.filed == sh.wheel.last()
 	switch {
 	case t.inFlight(s):
-	case s.lastUse.Load() != since:
+	case s.lastUse.Load() != since && !stuck:
 		t.file(sh, s)
-	case s.claim():
+	case !s.claim():
+	case s.lastUse.Load() != since && !stuck: // used, and done, just before the claim
+		s.unclaim()
+		t.file(sh, s)
+	default:
 		t.remove(sh, s)
 	}
 }

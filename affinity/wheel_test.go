@@ -95,6 +95,31 @@ func TestASweepThatComesLate(t *testing.T) {
 	}
 }
 
+// A full table that nobody sweeps, for many TTLs.
+func TestEvictionWithoutASweep(t *testing.T) {
+	for _, step := range []time.Duration{time.Millisecond, 2 * time.Second, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			tb := newTable(t, affinity.Config{TTL: time.Hour, MaxSessions: 100})
+			home := tb.NewHome(1)
+			for i := range 6000 {
+				tb.use(strconv.Itoa(i), home)
+				tb.use("often", home)
+				time.Sleep(step)
+				require.LessOrEqual(t, tb.Len(), 100)
+				require.Equal(t, 1, tb.home("often"))
+			}
+			assert.Equal(t, tb.Len(), home.Sessions())
+		})
+	}
+}
+
+func TestATimeBeforeTheTableWasMade(t *testing.T) {
+	tb := newTable(t, affinity.Config{TTL: time.Minute})
+	tb.use("a", tb.NewHome(1))
+	assert.Zero(t, tb.Sweep(time.Now().Add(-time.Hour)))
+	assert.Equal(t, 1, tb.Len())
+}
+
 // The one evicted is the longest idle, to within the sixty-fourth of a TTL.
 func TestEvictionGoesByIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
