@@ -107,6 +107,9 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 // prefilled says that the first byte has come, so that the prompt is computed.
 // It must not be called after Done.
 func (l Lease) prefilled() {
+	if l.ticket.prefill.Load() == 0 {
+		return // a look is cheaper than a swap
+	}
 	if n := l.ticket.prefill.Swap(0); n > 0 {
 		l.member.prefill.Add(-n)
 	}

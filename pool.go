@@ -224,7 +224,10 @@ func (p *pool) lastHome(w *pick) *member {
 // place picks a replica and counts the request there in one step, so that a
 // burst cannot pile onto one replica. It owns the acquired session.
 func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
-	now := time.Now() // exact: the age of scraped values hangs on it
+	now := w.now
+	if p.router.clock.Running() {
+		now = time.Now() // exact: the age of scraped values hangs on it
+	}
 	var failure error
 	defer func() {
 		// Also when a picker panics: the conversation must not stay in use.
@@ -270,11 +273,11 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 	switch w.outcome {
 	case Pinned:
 		// Replicas that have the rank come before those that may have it.
-		for _, fits := range [...]func(*member) bool{
-			func(m *member) bool { return m.Rank() == w.rank },
-			func(m *member) bool { return !m.RanksKnown() },
+		for _, fits := range [...]func(*member, time.Time) bool{
+			func(m *member, _ time.Time) bool { return m.Rank() == w.rank },
+			func(m *member, _ time.Time) bool { return !m.RanksKnown() },
 		} {
-			if home != nil && fits(home) && home.Reachable(now) {
+			if home != nil && fits(home, now) && home.Reachable(now) {
 				return home, nil
 			}
 			if p.gather(w, now, true, fits) || p.gather(w, now, false, fits) {
@@ -321,19 +324,19 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member) bool { return isThere(m) && !m.wedged(time.Now()) }
+func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) }
 
 // isThere is isUp, were it not that the engine seems to be wedged: that is an
 // inference, and better than nobody.
-func isThere(m *member) bool { return !m.Draining() && !m.asleep(time.Now()) }
+func isThere(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
 
 // gather fills the candidates with the members that fit, that can be reached or
 // cannot, and reports whether there are any.
-func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member) bool) bool {
+func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member, time.Time) bool) bool {
 	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
 	for _, m := range *p.members.Load() {
-		if m == w.leaving || m.Reachable(now) != reachable || !fits(m) && m != w.atHome ||
-			m.State(now) == replica.Removed || triedAlready(m, w.tried) {
+		if m == w.leaving || m.Reachable(now) != reachable || !fits(m, now) && m != w.atHome ||
+			m.Removed() || triedAlready(m, w.tried) {
 			continue
 		}
 		p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))

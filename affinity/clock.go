@@ -29,6 +29,9 @@ func (c *Clock) Now() time.Time {
 	return time.Now()
 }
 
+// Running reports whether Now is coarse.
+func (c *Clock) Running() bool { return c.offset.Load() != 0 }
+
 // Run keeps the clock going until ctx ends. Only one Run may go on at a time.
 func (c *Clock) Run(ctx context.Context) {
 	defer c.offset.Store(0)

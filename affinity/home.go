@@ -15,9 +15,10 @@ type Home[H any] struct {
 	// Value is what the home stands for.
 	Value    H
 	table    *Table[H]
+	closed   atomic.Bool
+	_        cacheLine // above is what every hit reads
 	sessions atomic.Int64
 	active   activity
-	closed   atomic.Bool
 	first    [shardCount]*Session[H] // by shard, guarded by its lock
 }
 

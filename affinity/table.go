@@ -42,26 +42,32 @@ type Config struct {
 // All methods are safe for concurrent use; none holds more than one shard's
 // lock at a time.
 type Table[H any] struct {
-	seed   maphash.Seed
-	base   time.Time
-	ttl    int64
-	tick   int64 // of the wheels
-	max    int64
+	seed maphash.Seed
+	base time.Time
+	ttl  int64
+	tick int64 // of the wheels
+	max  int64
+	// rehash is Hash, but for a test of colliding keys.
+	rehash func(string) uint64
+	_      cacheLine // what is above is read by every hit, what is below written by others
 	n      atomic.Int64
+	_      cacheLine
 	shards [shardCount]shard[H]
 	// oldest is, for each shard, since when the conversation that is to go
 	// first has been idle: a lower bound, since it may have been used again.
 	oldest [shardCount]atomic.Int64
-	// rehash is Hash, but for a test of colliding keys.
-	rehash func(string) uint64
 }
+
+// cacheLine keeps what is before it from sharing a cache line with what is
+// after.
+type cacheLine [64]byte
 
 type shard[H any] struct {
 	mu    sync.Mutex
 	index index[H]
 	wheel *wheel[H] // nil until something is filed
 	id    int
-	_     [64]byte // keeps the next shard's lock off this one's cache line
+	_     cacheLine
 }
 
 // Session is one conversation in a [Table]. Its fields but the atomic ones are

@@ -134,6 +134,9 @@ func (r *Replica) End() { r.inFlight.Add(-1) }
 // last tried, or may be tried again. It says so of a Draining replica too.
 func (r *Replica) Reachable(now time.Time) bool { return !r.server.health.down(now) }
 
+// Removed reports whether the replica has left its set.
+func (r *Replica) Removed() bool { return r.removed.Load() }
+
 // Draining reports whether the replica takes no new conversations.
 func (r *Replica) Draining() bool { return r.draining.Load() }
 
