@@ -75,7 +75,6 @@ type turn struct {
 	expected uint32  // prompt tokens of the conversation's last turn, at home only
 	alone    bool    // no other request was in flight on the replica
 	counted  float64 // prompt tokens that its engine had counted; below 0 if not known
-	prefill  int64   // prompt tokens it probably has to compute
 }
 
 // ticket makes Done happen once. It is reused, each time with another use, so
@@ -97,9 +96,9 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	if l.session != nil && l.session.Home() == m.home {
 		l.expected = l.session.Memo() * memoTokens
 	}
-	if l.prefill = int64(w.promptTokens) - int64(l.expected); l.prefill > 0 {
-		t.prefill.Store(l.prefill)
-		m.prefill.Add(l.prefill)
+	if n := int64(w.promptTokens) - int64(l.expected); n > 0 { // probably to be computed
+		t.prefill.Store(n)
+		m.prefill.Add(n)
 	}
 	return l
 }
