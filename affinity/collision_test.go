@@ -12,7 +12,7 @@ func TestCollidingKeysStayApart(t *testing.T) {
 	keys := []string{"a", "b", "c"}
 	for first := range keys { // whichever of them goes first
 		tb := NewTable[int](Config{})
-		tb.rehash = func(string) uint64 { return hash }
+		tb.rehash = func(*Session[int]) uint64 { return hash }
 		now := time.Now()
 		var homes []*Home[int]
 		var sessions []*Session[int]

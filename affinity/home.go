@@ -76,7 +76,7 @@ func (h *Home[H]) appendBindings(batch []Binding, shard int, at int64) []Binding
 		if h.closed.Load() || !s.is(warm) || h.table.expired(s, at) {
 			continue
 		}
-		b := Binding{Key: s.key}
+		b := Binding{Key: s.key.String()}
 		if s.users.Load() <= 0 {
 			b.Idle = time.Duration(max(0, at-s.lastUse.Load()))
 		}

@@ -76,7 +76,7 @@ func (x *index[H]) find(key string, hash uint64) *Session[H] {
 		// A byte that is zero has its top bit set here. So may the one above it,
 		// falsely: the key decides.
 		for same := (differ - eachSlot) & ^differ & slotUsed; same != 0; same &= same - 1 {
-			if s := b.sessions[bits.TrailingZeros64(same)/8].Load(); s != nil && s.key == key {
+			if s := b.sessions[bits.TrailingZeros64(same)/8].Load(); s != nil && s.key.equal(key) {
 				return s
 			}
 		}
@@ -88,8 +88,8 @@ func (x *index[H]) find(key string, hash uint64) *Session[H] {
 	return nil
 }
 
-// insert adds a session that is not there yet. rehash gives the hash of a key.
-func (x *index[H]) insert(s *Session[H], hash uint64, rehash func(string) uint64) {
+// insert adds a session that is not there yet. rehash gives the hash of its key.
+func (x *index[H]) insert(s *Session[H], hash uint64, rehash func(*Session[H]) uint64) {
 	if n := len(x.all()); x.n >= n*(bucketSlots-1) {
 		x.resize(max(2, n*3/2), rehash)
 	}
@@ -134,19 +134,19 @@ func (x *index[H]) remove(s *Session[H], hash uint64) {
 }
 
 // shrink gives back the memory of an index that has lost most of its sessions.
-func (x *index[H]) shrink(rehash func(string) uint64) {
+func (x *index[H]) shrink(rehash func(*Session[H]) uint64) {
 	const small = 16
 	if n := len(x.all()); n > small && x.n < n*bucketSlots/4 {
 		x.resize(max(2, x.n/4), rehash)
 	}
 }
 
-func (x *index[H]) resize(n int, rehash func(string) uint64) {
+func (x *index[H]) resize(n int, rehash func(*Session[H]) uint64) {
 	old, buckets := x.all(), make([]bucket[H], n)
 	for i := range old {
 		for j := range old[i].sessions {
 			if s := old[i].sessions[j].Load(); s != nil {
-				put(buckets, s, rehash(s.key))
+				put(buckets, s, rehash(s))
 			}
 		}
 	}

@@ -221,7 +221,8 @@ func (h *Home[H]) Restore(b Binding, now time.Time) bool {
 	if sh.index.find(b.Key, hash) != nil || h.closed.Load() {
 		return false
 	}
-	s := &Session[H]{key: b.Key}
+	s := &Session[H]{}
+	s.key.set(b.Key)
 	s.minute.Store(minuteOf(use))
 	s.lastUse.Store(use)
 	t.insert(sh, hash, s)

@@ -36,8 +36,9 @@ type Config struct {
 //
 // It is sharded by one seeded hash of the key; keys whose hashes collide stay
 // apart. A hit takes no lock and writes to nothing but the conversation itself.
-// Expiry is exact for whoever asks, and [Table.Sweep]
-// gives the memory back; the table has no goroutine and no clock of its own.
+// A key of up to 39 bytes is copied into it, a longer one is kept as it is.
+// Expiry is exact for whoever asks, and [Table.Sweep] gives the memory back; the
+// table has no goroutine and no clock of its own.
 //
 // All methods are safe for concurrent use; none holds more than one shard's
 // lock at a time.
@@ -47,8 +48,8 @@ type Table[H any] struct {
 	ttl  int64
 	tick int64 // of the wheels
 	max  int64
-	// rehash is Hash, but for a test of colliding keys.
-	rehash func(string) uint64
+	// rehash is the Hash of a session's key, but for a test of colliding keys.
+	rehash func(*Session[H]) uint64
 	_      cacheLine // what is above is read by every hit, what is below written by others
 	n      atomic.Int64
 	_      cacheLine
@@ -73,13 +74,13 @@ type shard[H any] struct {
 // Session is one conversation in a [Table]. Its fields but the atomic ones are
 // written with its shard's lock held. What a hit needs comes first.
 type Session[H any] struct {
-	key      string
-	home     atomic.Pointer[Home[H]]
-	lastUse  atomic.Int64  // end of the last request, since the table's base
 	users    atomic.Int32  // requests in flight; far below 0: not in the table any more
 	minute   atomic.Uint32 // that it counts as active in
+	lastUse  atomic.Int64  // end of the last request, since the table's base
+	home     atomic.Pointer[Home[H]]
 	state    atomic.Uint32
-	filed    uint32      // tick of the wheel it is filed under
+	filed    uint32 // tick of the wheel it is filed under
+	key      sessionKey
 	next     *Session[H] // in its slot of the wheel, a ring
 	prev     *Session[H]
 	homeNext *Session[H] // among its home's in this shard
@@ -132,7 +133,7 @@ func NewTable[H any](cfg Config) *Table[H] {
 		tick: max(int64(cfg.TTL)/ticksPerTTL, int64(minTick)),
 		max:  int64(cfg.MaxSessions),
 	}
-	t.rehash = t.Hash
+	t.rehash = func(s *Session[H]) uint64 { return nonZero(s.key.hash(t.seed)) }
 	for i := range t.shards {
 		t.shards[i].id = i
 		t.oldest[i].Store(never)
@@ -143,11 +144,10 @@ func NewTable[H any](cfg Config) *Table[H] {
 // Hash returns the hash of a key, for the methods that ask for it, so that it
 // is computed once per request. It is seeded per table and never 0.
 func (t *Table[H]) Hash(key string) uint64 {
-	if h := maphash.String(t.seed, key); h != 0 {
-		return h
-	}
-	return 1
+	return nonZero(maphash.String(t.seed, key))
 }
+
+func nonZero(hash uint64) uint64 { return max(hash, 1) }
 
 // Len is the number of conversations in the table, bound or not.
 func (t *Table[H]) Len() int { return int(t.n.Load()) }
@@ -199,7 +199,8 @@ func (t *Table[H]) acquire(sh *shard[H], key string, hash uint64, at int64, minu
 		sh.mu.Unlock()
 		return s
 	}
-	s = &Session[H]{key: key}
+	s = &Session[H]{}
+	s.key.set(key)
 	s.minute.Store(minute)
 	s.users.Store(1)
 	s.lastUse.Store(at)
@@ -302,7 +303,7 @@ func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {
 func (t *Table[H]) remove(sh *shard[H], s *Session[H]) {
 	s.unbind(sh.id)
 	t.unfile(sh, s)
-	sh.index.remove(s, t.rehash(s.key))
+	sh.index.remove(s, t.rehash(s))
 	t.n.Add(-1)
 }
 

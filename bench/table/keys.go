@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-const keyLen = 36
+// KeyLen is the length of a key, that of a UUID.
+const KeyLen = 36
 
 // Keys are session keys in the form of a UUID, end to end in one string: key i
 // is a part of it, so that taking one touches nothing but its own bytes.
@@ -16,7 +17,7 @@ type Keys string
 // NewKeys returns n keys, all different, the same ones for the same seed.
 func NewKeys(n int, seed uint64) Keys {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	all := make([]byte, 0, n*keyLen)
+	all := make([]byte, 0, n*KeyLen)
 	for range n {
 		var id [16]byte
 		binary.BigEndian.PutUint64(id[:8], rnd.Uint64())
@@ -37,7 +38,7 @@ func NewKeys(n int, seed uint64) Keys {
 func (k Keys) Clone() Keys { return Keys(strings.Clone(string(k))) }
 
 // Len is the number of keys.
-func (k Keys) Len() int { return len(k) / keyLen }
+func (k Keys) Len() int { return len(k) / KeyLen }
 
 // At returns key i.
-func (k Keys) At(i int) string { return string(k[i*keyLen : (i+1)*keyLen]) }
+func (k Keys) At(i int) string { return string(k[i*KeyLen : (i+1)*KeyLen]) }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"sync"
+	"time"
 
 	"github.com/warmroute/warmroute/affinity"
 )
@@ -35,18 +36,19 @@ func newOurs(cfg Config) Table {
 }
 
 func (t *ours) GetOrCreate(key string) *Replica {
+	now := t.clock.Now()
 	hash := t.table.Hash(key)
-	s := t.table.Acquire(key, hash, t.clock.Now())
+	s := t.table.Acquire(key, hash, now)
 	home := s.Home()
 	if home == nil {
-		home = t.place(s, hash)
+		home = t.place(s, hash, now)
 	}
 	t.table.Warm(s, home)
-	t.table.Release(s, t.clock.Now())
+	t.table.Release(s, now)
 	return home.Value
 }
 
-func (t *ours) place(s *affinity.Session[*Replica], hash uint64) *affinity.Home[*Replica] {
+func (t *ours) place(s *affinity.Session[*Replica], hash uint64, now time.Time) *affinity.Home[*Replica] {
 	mu := &t.placing[hash>>32%uint64(len(t.placing))]
 	mu.Lock()
 	defer mu.Unlock()
@@ -54,7 +56,7 @@ func (t *ours) place(s *affinity.Session[*Replica], hash uint64) *affinity.Home[
 		return home // placed meanwhile
 	}
 	home := t.homes[t.choose().ID]
-	t.table.Bind(s, home, t.clock.Now())
+	t.table.Bind(s, home, now)
 	return home
 }
 
