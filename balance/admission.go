@@ -1,0 +1,461 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Defaults of [AdmissionConfig].
+const (
+	DefaultTurnover = 0.5
+	DefaultMaxWait  = 5 * time.Minute
+	DefaultMaxQueue = 10_000
+)
+
+// AdmissionConfig is how an [Admission] weighs those who wait against those who
+// are served.
+type AdmissionConfig struct {
+	// Capacity is the number of KV cache tokens of each replica; 0 takes what
+	// [Room.SetCapacity] says, and as long as that says nothing every turn may go.
+	Capacity int
+	// Turnover is how readily a resident gives its place up to turns that wait,
+	// 0 to 1. At 0 it keeps it until its conversation pauses: the most tokens a
+	// second and the shortest median, and the longest tail. At 1 the turns that
+	// wait are served soonest: the shortest tail. Default [DefaultTurnover].
+	Turnover *float64
+	// MaxWait is how long a turn waits at most; then it goes to the least loaded
+	// replica, room or none. Default [DefaultMaxWait].
+	MaxWait time.Duration
+	// MaxQueue is how many turns may wait. Default [DefaultMaxQueue].
+	MaxQueue int
+}
+
+// Validate returns an error that names the field that is out of range.
+func (c AdmissionConfig) Validate() error {
+	switch {
+	case c.Capacity < 0:
+		return fmt.Errorf("capacity is %d tokens, want at least 0", c.Capacity)
+	case c.Turnover != nil && !(*c.Turnover >= 0 && *c.Turnover <= 1):
+		return fmt.Errorf("turnover is %v, want 0 to 1", *c.Turnover)
+	case c.MaxWait < 0:
+		return fmt.Errorf("max wait is %v, want at least 0", c.MaxWait)
+	case c.MaxQueue < 0:
+		return fmt.Errorf("max queue is %d turns, want at least 0", c.MaxQueue)
+	}
+	return nil
+}
+
+// Admission keeps, for the replicas of one pool, the conversations whose KV is
+// meant to stay in each one's prefix cache: its residents. A resident's turn
+// goes straight home. Any other turn waits, oldest first, until a replica has
+// room for its footprint, or until it has waited long and a resident that has
+// been served long reaches the end of a turn. Where everything fits, nothing
+// ever waits.
+//
+// It knows what a gateway sees: the sizes of prompts and answers, what was
+// cached of them, when requests begin and end. It is not safe for concurrent
+// use, has no clock and no goroutine; the times that it is given do not go back.
+//
+// After whatever may have made room - an arrival, a first byte, a turn's end, a
+// change of a room - call [Admission.Admit] until it returns nil, and once more
+// at [Admission.Wake].
+type Admission struct {
+	cfg   AdmissionConfig
+	gamma float64 // a turn that has waited gamma times the mean may displace
+	eps   float64 // share of a replica's time that displacing may cost
+
+	rooms         []*Room
+	conversations map[uint64]*conversation
+	ended         []*conversation // that had their last turn end lately
+	queue         turnQueue
+
+	sizes sizes
+	gaps  gaps
+	waits waits
+	turn  time.Duration // running mean of a turn's time on a replica
+	rate  float64       // prefill, computed tokens a second
+	wake  time.Time
+}
+
+// NewAdmission returns an Admission without rooms.
+func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	turnover := DefaultTurnover
+	if cfg.Turnover != nil {
+		turnover = *cfg.Turnover
+	}
+	if cfg.MaxWait == 0 {
+		cfg.MaxWait = DefaultMaxWait
+	}
+	if cfg.MaxQueue == 0 {
+		cfg.MaxQueue = DefaultMaxQueue
+	}
+	a := &Admission{cfg: cfg, conversations: map[uint64]*conversation{}, rate: firstRate, gaps: gaps{hold: firstHold}}
+	a.gamma, a.eps = rule(turnover)
+	return a, nil
+}
+
+// rule is what a turnover stands for. At the default some 40 % of the turns may
+// wait, so that the median does not, and a fifth of a replica's time may go into
+// computing what was displaced.
+func rule(turnover float64) (gamma, eps float64) {
+	const (
+		gammaDefault, epsDefault = 2.5, 0.2
+		gammaMost, epsMost       = 1.3, 1
+	)
+	if turnover <= DefaultTurnover {
+		part := turnover / DefaultTurnover
+		if part == 0 {
+			return math.Inf(1), 0
+		}
+		return gammaDefault, epsDefault * part
+	}
+	part := (turnover - DefaultTurnover) / (1 - DefaultTurnover)
+	return gammaDefault + part*(gammaMost-gammaDefault), epsDefault + part*(epsMost-epsDefault)
+}
+
+const (
+	// firstRate is the prefill speed until one has been measured.
+	firstRate = 2000
+	// overbooking is the part of a replica's capacity that may be promised
+	// beyond it while next to nobody waits: the engine copes with a little, and
+	// a conversation that just does not fit would be held back for nothing.
+	overbooking = 0.1
+	// atHome is how far the turns in flight may exceed the limit by a resident's
+	// turn.
+	atHome = 1.1
+	// maxCold is how many conversations new to a replica may prefill at a time:
+	// the engine always has the next one, and no more.
+	maxCold = 2
+	// maxHold is the longest that an idle resident keeps its room, and how long a
+	// conversation may pause before it is taken to have ended.
+	maxHold = time.Minute
+	// minPatience is the least that a turn waits before it may displace.
+	minPatience = 2 * time.Second
+	// soon is how long a turn is held for a less loaded replica that will have
+	// room as soon as idle residents' claims lapse.
+	soon = 250 * time.Millisecond
+	// minPrefill is how many computed tokens make a first byte's time say something
+	// of the speed of prefill.
+	minPrefill = 1000
+	// idleWeight is what an idle resident counts for in a replica's load.
+	idleWeight = 0.5
+)
+
+// Turn is one request to an [Admission]: the exported fields are the caller's,
+// who sets them before [Admission.Arrive] and keeps the Turn until
+// [Admission.Finish] or [Admission.Cancel].
+type Turn struct {
+	// Session is the hash of the conversation's key, 0 if it has none.
+	Session uint64
+	// Tenant is whose turn it is. Tenants that wait are served in turn.
+	Tenant uint64
+	// Priority orders the queue before all else, lower first, as vLLM's does.
+	Priority int
+	// PromptTokens is an estimate of the prompt's size from that of the request,
+	// 0 if unknown. It may be off by any constant factor.
+	PromptTokens int
+	// MaxTokens is the limit that the request sets to its answer, 0 if none.
+	MaxTokens int
+	// Home is the replica that the conversation is bound to, nil if none.
+	Home *Room
+	// Avoid are rooms that this request must not go to.
+	Avoid []*Room
+	// Since is when the request first arrived, if it was sent before and is sent
+	// again: it is ahead of those that came later.
+	Since time.Time
+	// Owner is the caller's own.
+	Owner any
+
+	arrived, began time.Time
+	room           *Room
+	conv           *conversation
+	stay           int // the conversation's, when the turn was sent
+	footprint      int
+	cold           bool // new to the room: its prefix has to be computed
+	answered       bool
+	queued         bool
+	tag            float64 // its place among tenants
+	index          int     // in the queue's heap
+}
+
+// Room is the replica that the turn was sent to, nil while it waits.
+func (t *Turn) Room() *Room { return t.room }
+
+// Waited is how long the turn waited, or has waited by now.
+func (t *Turn) Waited(now time.Time) time.Duration {
+	if t.room != nil {
+		now = t.began
+	}
+	return max(0, now.Sub(t.arrived))
+}
+
+// Arrive takes a turn in. It either goes at once, to [Turn.Room], or waits until
+// [Admission.Admit] returns it. It is refused, and false returned, if too many
+// wait already.
+func (a *Admission) Arrive(t *Turn, now time.Time) bool {
+	t.arrived = now
+	if !t.Since.IsZero() && t.Since.Before(now) {
+		t.arrived = t.Since
+	}
+	c := a.conversations[t.Session]
+	if c == nil {
+		c = &conversation{key: t.Session}
+		if t.Session != 0 {
+			a.conversations[t.Session] = c
+		}
+	}
+	if c.turns == 0 && !c.endedAt.IsZero() {
+		a.gaps.add(now.Sub(c.endedAt))
+		c.endedAt = time.Time{}
+	}
+	t.conv = c
+	c.turns++
+	t.footprint = a.sizes.footprint(c, t)
+	if r := c.room; r != nil {
+		if a.mayStay(c, r, t) {
+			a.send(t, r, now)
+			return true
+		}
+		if c.inFlight == 0 {
+			a.demote(c) // its room was taken while it paused
+		}
+	}
+	if a.queue.len() >= a.cfg.MaxQueue {
+		a.leave(t)
+		return false
+	}
+	a.queue.push(t)
+	return true
+}
+
+// mayStay reports whether a resident's turn can go home at once.
+func (a *Admission) mayStay(c *conversation, r *Room, t *Turn) bool {
+	if !t.mayUse(r) {
+		return false
+	}
+	if c.inFlight > 0 {
+		return true
+	}
+	firm := a.sizes.shared() + r.firm + max(t.footprint, c.footprint)
+	return float64(firm) <= atHome*a.limit(r, t.arrived)
+}
+
+// Admit takes the next turn that can go out of the queue, sends it and returns
+// it; nil if none can go.
+func (a *Admission) Admit(now time.Time) *Turn {
+	a.wake = time.Time{}
+	t := a.queue.first()
+	if t == nil {
+		return nil
+	}
+	r := a.place(t, now)
+	if r == nil {
+		a.wake = now.Add(min(max(a.gaps.hold/2, 20*time.Millisecond), soon))
+		return nil
+	}
+	a.queue.remove(t)
+	a.send(t, r, now)
+	return t
+}
+
+// Wake is when Admit should be called again if nothing happens before; zero if
+// there is no such time.
+func (a *Admission) Wake() time.Time { return a.wake }
+
+// send sends a turn to a room, whose resident its conversation becomes.
+func (a *Admission) send(t *Turn, r *Room, now time.Time) {
+	c := t.conv
+	t.room, t.began = r, now
+	a.waits.add(now.Sub(t.arrived), now)
+	if c.room != r {
+		a.demote(c)
+		t.cold = true
+		r.cold++
+		r.settle(c, now)
+	}
+	t.stay = c.stay
+	r.resize(c, max(c.footprint, t.footprint))
+	r.start(c)
+	if over := float64(a.sizes.shared() + r.firm); over > 1.05*r.kappa*float64(a.capacityOf(r)) {
+		r.overAt = now
+	}
+	a.trim(r)
+}
+
+// FirstByte notes that the answer of a turn has begun, which is when its prefill
+// has ended.
+func (a *Admission) FirstByte(t *Turn, now time.Time) {
+	if t.room == nil || t.answered {
+		return
+	}
+	t.answered = true
+	if !t.cold {
+		return
+	}
+	t.room.cold--
+	computed := float64(a.sizes.prompt(t.conv, t) - a.sizes.shared())
+	if took := now.Sub(t.began).Seconds(); took > 0 && computed > minPrefill {
+		share := 0.02
+		if computed/took > a.rate {
+			share = 0.3 // the fast ones are those that nobody was in the way of
+		}
+		a.rate += share * (computed/took - a.rate)
+	}
+}
+
+// Served is what became of a turn.
+type Served struct {
+	// Prompt, Cached and Completion are the engine's counts, in tokens. Known
+	// says that there are any, Measured that Cached is one.
+	Prompt, Cached, Completion int
+	Known, Measured            bool
+	// Failed says that the replica did not serve the turn, so that nothing of it
+	// is in its cache.
+	Failed bool
+}
+
+// Finish notes the end of a turn that was sent.
+func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
+	c, r := t.conv, t.room
+	if r == nil || c == nil {
+		return
+	}
+	if t.cold && !t.answered {
+		r.cold--
+	}
+	t.answered = true
+	resident := c.room == r && c.stay == t.stay
+	if s.Known && !s.Failed {
+		if a.turn == 0 {
+			a.turn = now.Sub(t.began)
+		}
+		a.turn += time.Duration(0.02 * float64(now.Sub(t.began)-a.turn))
+		if s.Measured {
+			a.feedBack(t, s, now)
+		}
+		a.sizes.learn(c, t, s)
+		if resident {
+			r.resize(c, a.sizes.kept(c))
+		}
+	}
+	if resident || c.room == nil {
+		c.last, c.idleAt = r, now
+	}
+	if resident {
+		r.stop(c)
+		if c.inFlight == 0 {
+			switch {
+			case c.key == 0 || s.Failed && !t.cold:
+				a.demote(c)
+			case s.Failed && !s.Known:
+				a.demote(c)
+			case a.givesUp(c, r, now):
+				a.demote(c)
+				c.displaced = true
+			}
+		}
+	}
+	if c.turns == 1 {
+		c.endedAt = now
+	}
+	a.leave(t)
+}
+
+// givesUp reports whether a resident whose turn has ended gives its place up to
+// the turn that is first in the queue.
+func (a *Admission) givesUp(c *conversation, r *Room, now time.Time) bool {
+	first := a.queue.first()
+	if first == nil || a.eps == 0 || now.Sub(first.arrived) < a.patience(now) {
+		return false
+	}
+	return now.Sub(c.since) >= a.minStay(c, r, now)
+}
+
+// patience is how long a turn waits before a resident may be displaced for it.
+func (a *Admission) patience(now time.Time) time.Duration {
+	least := float64(max(minPatience, a.turn))
+	return time.Duration(min(max(least, a.gamma*float64(a.waits.mean(now))), float64(a.cfg.MaxWait)))
+}
+
+// minStay bounds the part of a replica's time that displacing costs: with n
+// residents that stay s seconds each, one is displaced every s/n seconds, and
+// computing it again takes footprint/rate. The part is smaller where that takes
+// long compared with a turn.
+func (a *Admission) minStay(c *conversation, r *Room, now time.Time) time.Duration {
+	again := float64(c.footprint) / a.rate
+	if again <= 0 {
+		return 0
+	}
+	eps := a.eps * min(1, max(0.25, a.turn.Seconds()/(4*again)))
+	_, n := r.claims(now, a.gaps.hold)
+	return time.Duration(again * max(1, n) / eps * float64(time.Second))
+}
+
+// Cancel takes a turn that waits out of the queue: its caller is gone.
+func (a *Admission) Cancel(t *Turn) {
+	if t.queued {
+		a.queue.remove(t)
+		a.leave(t)
+	}
+}
+
+// leave has a turn be over.
+func (a *Admission) leave(t *Turn) {
+	c := t.conv
+	t.conv = nil
+	c.turns--
+	if !c.endedAt.IsZero() && !c.listed && c.key != 0 {
+		c.listed = true
+		a.ended = append(a.ended, c)
+	}
+	a.forget(c)
+}
+
+// forget lets go of a conversation that has no turn and no place and is not
+// waited for.
+func (a *Admission) forget(c *conversation) {
+	if c.turns == 0 && c.room == nil && !c.listed {
+		delete(a.conversations, c.key)
+	}
+}
+
+// Waiting is the number of turns in the queue.
+func (a *Admission) Waiting() int { return a.queue.len() }
+
+// LongestWait is how long the turn that has waited longest has by now.
+func (a *Admission) LongestWait(now time.Time) time.Duration { return a.queue.longest(now) }
+
+// Tick is to be called about once a second: conversations that have paused for
+// long are taken to have ended, and how long an idle resident keeps its room is
+// derived anew.
+func (a *Admission) Tick(now time.Time) {
+	kept := a.ended[:0]
+	for _, c := range a.ended {
+		if c.turns == 0 && now.Sub(c.endedAt) <= maxHold {
+			kept = append(kept, c)
+			continue
+		}
+		c.listed = false
+		if c.turns == 0 {
+			a.gaps.add(math.MaxInt64)
+			c.endedAt = time.Time{}
+		}
+		a.forget(c)
+	}
+	clear(a.ended[len(kept):])
+	a.ended = kept
+	capacity := 0
+	first := a.queue.first()
+	pressed := first != nil && now.Sub(first.arrived) >= a.patience(now)
+	for _, r := range a.rooms {
+		if pressed {
+			a.tryMore(r, now)
+		}
+		capacity = max(capacity, a.capacityOf(r))
+	}
+	a.gaps.derive(float64(capacity) / a.rate)
+}

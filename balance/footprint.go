@@ -1,0 +1,77 @@
+package balance
+
+import "slices"
+
+// sizes learns how large prompts and answers are.
+type sizes struct {
+	scale  float64 // of a prompt, tokens to what turns estimate; 0 before the first
+	answer float64 // running mean
+	seen   [32]int // cached tokens of conversations' first turns
+	n      int
+	prefix int // that new conversations find cached
+}
+
+// firstAnswer is the size of an answer until one has been measured.
+const firstAnswer = 256
+
+// shared is the number of tokens that all conversations have in common, as far
+// as is known: they take up room once.
+func (z *sizes) shared() int { return z.prefix }
+
+// prompt is the size of a turn's prompt: the last one's and what came since.
+func (z *sizes) prompt(c *conversation, t *Turn) int {
+	scale := z.scale
+	if scale == 0 {
+		scale = 1
+	}
+	if c.prompt == 0 {
+		return int(scale * float64(t.PromptTokens))
+	}
+	if t.PromptTokens == 0 {
+		return c.prompt + c.answer
+	}
+	grown := int(scale * float64(t.PromptTokens-c.estimate))
+	if grown < 0 {
+		return int(scale * float64(t.PromptTokens)) // rewritten
+	}
+	return c.prompt + grown
+}
+
+// footprint is the number of tokens that a turn will take up beyond what all
+// have in common.
+func (z *sizes) footprint(c *conversation, t *Turn) int {
+	answer := firstAnswer
+	if z.answer > 0 {
+		answer = int(2 * z.answer)
+	}
+	if t.MaxTokens > 0 {
+		answer = min(answer, t.MaxTokens)
+	}
+	return max(0, z.prompt(c, t)-z.prefix) + answer
+}
+
+// kept is what a conversation's last turn has left.
+func (z *sizes) kept(c *conversation) int { return max(0, c.prompt-z.prefix) + c.answer }
+
+// learn takes in a turn that was served.
+func (z *sizes) learn(c *conversation, t *Turn, s Served) {
+	if t.PromptTokens > 0 && s.Prompt > 0 {
+		scale := float64(s.Prompt) / float64(t.PromptTokens)
+		if z.scale == 0 {
+			z.scale = scale
+		}
+		z.scale += 0.2 * (scale - z.scale)
+	}
+	if z.answer == 0 {
+		z.answer = float64(s.Completion)
+	}
+	z.answer += 0.05 * (float64(s.Completion) - z.answer)
+	if c.prompt == 0 && c.key != 0 && s.Measured {
+		z.seen[z.n%len(z.seen)] = s.Cached
+		z.n++
+		seen := slices.Sorted(slices.Values(z.seen[:min(z.n, len(z.seen))]))
+		// Not the least: the first on each replica finds nothing.
+		z.prefix = seen[len(seen)/4]
+	}
+	c.prompt, c.answer, c.estimate = s.Prompt, s.Completion, t.PromptTokens
+}

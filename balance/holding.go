@@ -1,0 +1,84 @@
+package balance
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const firstHold = 100 * time.Millisecond
+
+// gaps learns how long an idle resident should keep its room from the pauses
+// that conversations make.
+//
+// Keeping f tokens for a pause of g seconds costs f*g token-seconds of KV.
+// Losing them costs f/P seconds of prefill, P tokens a second, during which the
+// whole cache of C tokens makes no headway: f*C/P token-seconds, of which half
+// is reckoned. So the best hold is the one for which
+//
+//	P(pause <= hold) * C/(2P) - E[min(pause, hold)]
+//
+// is greatest, whatever f is.
+type gaps struct {
+	last [256]time.Duration // a ring; math.MaxInt64 for a conversation that ended
+	n    int
+	hold time.Duration
+}
+
+func (g *gaps) add(pause time.Duration) {
+	g.last[g.n%len(g.last)] = pause
+	g.n++
+}
+
+// derive sets hold. benefit is C/P in seconds.
+func (g *gaps) derive(benefit float64) {
+	if g.n < 16 || benefit <= 0 {
+		return
+	}
+	benefit /= 2
+	pauses := slices.Sorted(slices.Values(g.last[:min(g.n, len(g.last))]))
+	n, sum := float64(len(pauses)), 0.0
+	best, most := time.Duration(0), 0.0
+	for i, pause := range pauses {
+		if pause > maxHold {
+			break
+		}
+		k := float64(i + 1)
+		x := pause.Seconds()
+		sum += x
+		if v := k/n*benefit - (sum+(n-k)*x)/n; v > most {
+			best, most = pause, v
+		}
+	}
+	g.hold = min(maxHold, best+best/5+5*time.Millisecond)
+}
+
+// waits is the mean of how long turns waited, those that did not included, over
+// about the last minute.
+type waits struct {
+	sum, weight float64 // seconds, turns
+	at          time.Time
+}
+
+func (w *waits) decay(now time.Time) (sum, weight float64) {
+	k := 1.0
+	if !w.at.IsZero() {
+		k = math.Exp(-now.Sub(w.at).Seconds() / 60)
+	}
+	return w.sum * k, w.weight * k
+}
+
+func (w *waits) add(wait time.Duration, now time.Time) {
+	w.sum, w.weight = w.decay(now)
+	w.sum += max(0, wait.Seconds())
+	w.weight++
+	w.at = now
+}
+
+func (w *waits) mean(now time.Time) time.Duration {
+	sum, weight := w.decay(now)
+	if weight < 1 {
+		return 0
+	}
+	return time.Duration(sum / weight * float64(time.Second))
+}

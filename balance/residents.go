@@ -1,0 +1,316 @@
+package balance
+
+import (
+	"slices"
+	"time"
+)
+
+// Room is what an [Admission] knows of one replica. Make one with
+// [Admission.Join].
+type Room struct {
+	// Open says that the replica takes turns: it can be reached, is not asleep
+	// and is not being drained. The caller keeps it up to date.
+	Open bool
+	// Others is the number of requests that others than this process have on the
+	// replica, as far as is known. The caller keeps it up to date.
+	Others float64
+
+	capacity  int // tokens, 0 if unknown
+	exact     bool
+	kappa     float64
+	kappaAt   time.Time // when it was last changed by much
+	found     int       // residents' turns that found their caches since kappa was raised
+	ceiling   float64
+	ceilingAt time.Time
+	overAt    time.Time // when last more was in flight than the cache is believed to hold
+
+	idle  residentList // residents with no turn in flight, longest idle first
+	busy  int          // residents with a turn in flight
+	firm  int          // their footprints
+	total int          // footprints of all residents
+	cold  int          // turns of new residents that have no first byte yet
+}
+
+// SetCapacity says how many tokens the replica's KV cache holds, 0 if that is
+// not known. exact says that it is the engine's own figure, and not derived from
+// something else: a little more is then never tried.
+func (r *Room) SetCapacity(tokens int, exact bool) { r.capacity, r.exact = tokens, exact }
+
+// Residents is the number of conversations that have their place here.
+func (r *Room) Residents() int { return r.busy + r.idle.n }
+
+// conversation is what an Admission remembers of one.
+type conversation struct {
+	key      uint64
+	turns    int // waiting or in flight
+	endedAt  time.Time
+	listed   bool // among Admission.ended
+	estimate int  // of the last prompt that was measured, as its turn gave it
+	prompt   int  // tokens of the last turn, 0 before its end
+	answer   int
+
+	displaced bool  // it lost its place, and so its cache, to others
+	last      *Room // where its last turn was
+	idleAt    time.Time
+
+	room       *Room // whose resident it is
+	stay       int   // how many places it has had
+	since      time.Time
+	footprint  int // tokens it takes up there
+	inFlight   int // turns there
+	prev, next *conversation
+}
+
+// residentList is a list of idle residents by the time of their last turn.
+type residentList struct {
+	first, end *conversation
+	n          int
+}
+
+func (l *residentList) push(c *conversation) {
+	c.prev, c.next = l.end, nil
+	if l.end == nil {
+		l.first = c
+	} else {
+		l.end.next = c
+	}
+	l.end = c
+	l.n++
+}
+
+func (l *residentList) remove(c *conversation) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.end = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	l.n--
+}
+
+// settle makes a conversation that has no place an idle resident.
+func (r *Room) settle(c *conversation, now time.Time) {
+	c.room, c.since, c.displaced = r, now, false
+	c.stay++
+	c.footprint = 0
+	r.idle.push(c)
+}
+
+func (r *Room) resize(c *conversation, footprint int) {
+	r.total += footprint - c.footprint
+	if c.inFlight > 0 {
+		r.firm += footprint - c.footprint
+	}
+	c.footprint = footprint
+}
+
+// start and stop count a resident's turns.
+func (r *Room) start(c *conversation) {
+	if c.inFlight++; c.inFlight == 1 {
+		r.idle.remove(c)
+		r.busy++
+		r.firm += c.footprint
+	}
+}
+
+func (r *Room) stop(c *conversation) {
+	if c.inFlight--; c.inFlight == 0 {
+		r.busy--
+		r.firm -= c.footprint
+		r.idle.push(c)
+	}
+}
+
+// demote takes a conversation's place away.
+func (a *Admission) demote(c *conversation) {
+	r := c.room
+	if r == nil {
+		return
+	}
+	r.total -= c.footprint
+	if c.inFlight > 0 {
+		r.busy--
+		r.firm -= c.footprint
+	} else {
+		r.idle.remove(c)
+	}
+	c.room, c.inFlight = nil, 0
+	c.stay++
+	a.forget(c)
+}
+
+// claims is the number of tokens that residents in flight, and those idle for
+// less than hold, take up, and the load that they and others are.
+func (r *Room) claims(now time.Time, hold time.Duration) (tokens int, load float64) {
+	tokens, load = r.firm, float64(r.busy)+r.Others
+	for c := r.idle.end; c != nil && now.Sub(c.idleAt) < hold; c = c.prev {
+		tokens += c.footprint
+		load += idleWeight
+	}
+	return tokens, load
+}
+
+// trim takes the places of those whose KV the engine must have evicted: the
+// longest idle, as its cache does.
+func (a *Admission) trim(r *Room) {
+	capacity := a.capacityOf(r)
+	for capacity > 0 && a.sizes.shared()+r.total > capacity && r.idle.first != nil {
+		c := r.idle.first
+		a.demote(c)
+		c.displaced = true
+	}
+}
+
+func (a *Admission) capacityOf(r *Room) int {
+	if a.cfg.Capacity > 0 {
+		return a.cfg.Capacity
+	}
+	return r.capacity
+}
+
+// limit is the number of tokens that residents may take up: a little more than
+// there is while next to nobody waits.
+func (a *Admission) limit(r *Room, now time.Time) float64 {
+	over := overbooking * max(0, 1-a.waits.mean(now).Seconds()/2)
+	return (r.kappa + over) * float64(a.capacityOf(r))
+}
+
+// Join adds a replica. It is open.
+func (a *Admission) Join() *Room {
+	r := &Room{Open: true, kappa: 1}
+	a.rooms = append(a.rooms, r)
+	return r
+}
+
+// Leave removes a replica. Turns that it has are finished as usual.
+func (a *Admission) Leave(r *Room) {
+	a.Evict(r)
+	a.rooms = slices.DeleteFunc(a.rooms, func(x *Room) bool { return x == r })
+}
+
+// Takes reports whether a replica is open that is not among those to avoid.
+func (a *Admission) Takes(avoid []*Room) bool {
+	for _, r := range a.rooms {
+		if r.Open && !slices.Contains(avoid, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// Evict takes the places of all residents of a replica: its cache is lost, or it
+// is not to have them any more.
+func (a *Admission) Evict(r *Room) {
+	for _, c := range a.conversations {
+		if c.room == r {
+			a.demote(c)
+		}
+	}
+}
+
+func (t *Turn) mayUse(r *Room) bool { return r.Open && !slices.Contains(t.Avoid, r) }
+
+// place picks the replica for a turn whose conversation has no place: its home
+// if that has room, unless its cache there was lost to others; else, of those
+// with room, the one with the least load, then with the most room.
+func (a *Admission) place(t *Turn, now time.Time) *Room {
+	var best, least *Room
+	var bestLoad, leastLoad, soonest float64
+	var bestRoom float64
+	soonest = -1
+	shared := a.sizes.shared()
+	last := t.conv.last
+	if last == nil {
+		last = t.Home
+	}
+	for _, r := range a.rooms {
+		if !t.mayUse(r) {
+			continue
+		}
+		tokens, load := r.claims(now, a.gaps.hold)
+		if least == nil || load < leastLoad {
+			least, leastLoad = r, load
+		}
+		if r.cold >= maxCold {
+			continue
+		}
+		limit := a.limit(r, now)
+		room := limit - float64(shared+tokens)
+		if limit-float64(shared+r.firm) >= float64(t.footprint) && (soonest < 0 || load < soonest) {
+			soonest = load
+		}
+		// One that is larger than the limit goes where nobody is in its way.
+		alone := r.busy == 0 && load-r.Others < 0.1
+		if room < float64(t.footprint) && !alone && a.capacityOf(r) > 0 {
+			continue
+		}
+		if r == last && !t.conv.displaced {
+			return r
+		}
+		if best == nil || load < bestLoad-0.05 ||
+			load < bestLoad+0.05 && (room > bestRoom+1 || room > bestRoom-1 && r == last) {
+			best, bestLoad, bestRoom = r, load, room
+		}
+	}
+	waited := now.Sub(t.arrived)
+	if best == nil && waited >= a.cfg.MaxWait {
+		return least
+	}
+	if best != nil && soonest >= 0 && soonest < bestLoad-0.4 && waited < soon {
+		return nil // a less loaded one is about to have room
+	}
+	return best
+}
+
+// feedBack corrects what a replica's cache is believed to hold by what was found
+// in it.
+func (a *Admission) feedBack(t *Turn, s Served, now time.Time) {
+	const (
+		step  = 5 * time.Second
+		found = 0.75
+		least = 0.3
+	)
+	c, r := t.conv, t.room
+	capacity := float64(a.capacityOf(r))
+	if capacity == 0 || c.prompt == 0 || c.last != r || s.Prompt < c.prompt {
+		return // nothing was there, or the client rewrote its context
+	}
+	if float64(s.Cached) >= found*float64(c.prompt) {
+		if !t.cold {
+			r.found++
+			if r.kappa < 1 {
+				r.kappa = min(1, r.kappa+0.002)
+			}
+		}
+		return
+	}
+	// A resident was promised its room, unless more was in flight here than the
+	// cache is believed to hold.
+	if !t.cold && !r.overAt.After(c.idleAt) && now.Sub(r.kappaAt) >= step {
+		r.found = 0
+		r.ceiling, r.ceilingAt = r.kappa-2*probe, now
+		r.kappa, r.kappaAt = max(least, min(r.kappa*0.95, r.ceiling)), now
+	}
+}
+
+const (
+	probe = 0.05
+	most  = 3
+)
+
+// tryMore promises a little more room while turns wait and residents find their
+// caches, up to where they last did not.
+func (a *Admission) tryMore(r *Room, now time.Time) {
+	if a.cfg.Capacity == 0 && r.exact {
+		return
+	}
+	if r.found >= 10 && (now.Sub(r.ceilingAt) > 10*time.Minute || r.kappa+probe <= r.ceiling) {
+		r.kappa = min(most, r.kappa+probe)
+		r.found = 0
+	}
+}
