@@ -20,6 +20,7 @@ type blockPool struct {
 	blocks []block
 	free   int
 	byHash map[uint64]int32
+	change uint64 // counts what changes byHash
 }
 
 func newBlockPool(blocks int) *blockPool {
@@ -102,6 +103,7 @@ func (p *blockPool) take(ids []int32, n int) []int32 {
 // remember makes a full block findable by its hash. Equal blocks are all
 // kept, the oldest serves hits first.
 func (p *blockPool) remember(id int32, hash uint64) {
+	p.change++
 	b := &p.blocks[id]
 	b.hash, b.hashed, b.twin = hash, true, nullBlock
 	first, ok := p.byHash[hash]
@@ -118,6 +120,7 @@ func (p *blockPool) forget(id int32) {
 	if !b.hashed {
 		return
 	}
+	p.change++
 	b.hashed = false
 	first := p.byHash[b.hash]
 	switch {

@@ -1,11 +1,13 @@
 package fakevllm
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // decode reads a body into a request of its endpoint.
@@ -55,6 +57,10 @@ func (m *maybeInt) UnmarshalJSON(b []byte) error {
 type content string
 
 func (c *content) UnmarshalJSON(b []byte) error {
+	if text, ok := plainText(b); ok {
+		*c = content(text)
+		return nil
+	}
 	var text *string
 	if json.Unmarshal(b, &text) == nil {
 		*c = ""
@@ -73,6 +79,15 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	}
 	*c = content(strings.Join(texts, "\n"))
 	return nil
+}
+
+// plainText is the text of a JSON string that nothing is escaped in, as the
+// long ones of a conversation's history often are.
+func plainText(b []byte) (string, bool) {
+	if len(b) < 2 || b[0] != '"' || bytes.IndexByte(b, '\\') >= 0 || !utf8.Valid(b) {
+		return "", false
+	}
+	return string(b[1 : len(b)-1]), true
 }
 
 // part is one element of a message's content, in any of the APIs. What tells

@@ -128,7 +128,7 @@ func (f *chatFace) first(out *sse, r *result) {
 	out.data(c)
 }
 
-func (f *chatFace) token(out *sse, r *result, text string) {
+func (f *chatFace) tokens(out *sse, r *result, text string) {
 	choice := chatChoice{Delta: chatDelta{Content: text}, TokenIDs: &null{}}
 	if r.finish != unfinished {
 		reason := r.finish.String()

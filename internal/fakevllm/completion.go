@@ -128,7 +128,7 @@ func (f *completionFace) chunk(r *result, choices ...completionChoice) completio
 func (*completionFace) open(*sse, *result)  {}
 func (*completionFace) first(*sse, *result) {}
 
-func (f *completionFace) token(out *sse, r *result, text string) {
+func (f *completionFace) tokens(out *sse, r *result, text string) {
 	choice := completionChoice{Text: text}
 	if r.finish != unfinished {
 		reason := r.finish.String()

@@ -26,6 +26,18 @@ type Config struct {
 	// Ranks is the number of data-parallel ranks. Default 4.
 	Ranks int
 
+	// APIServers is the number of front-end processes (--api-server-count).
+	// Default 1; vLLM's own default is the number of ranks. A connection belongs
+	// to one of them; here each request does, by chance. With several the
+	// metrics page has no process_start_time_seconds.
+	APIServers int
+
+	// MoE says that the model is a mixture of experts. From 0.14 (vllm#30739) to
+	// 0.26 (vllm#49204) the ranks of other models do not tell the front end how
+	// busy they are, so that an API server gives out ranks in turn, whatever is
+	// on them; see Server.submit.
+	MoE bool
+
 	// Blocks is the number of KV blocks of one rank, as num_gpu_blocks counts
 	// them: one is vLLM's null block and never holds tokens. At least 2,
 	// default 1437.
@@ -46,6 +58,17 @@ type Config struct {
 
 	// MaxBatchedTokens is the token budget of one step. Default 2048.
 	MaxBatchedTokens int
+
+	// AdmitByChunk admits a waiting request when the tokens of its first step
+	// fit into the free blocks. Without it the whole prompt has to fit, which is
+	// the default of vLLM since vllm#37307 (--scheduler-reserve-full-isl; True
+	// in 0.26).
+	AdmitByChunk bool
+
+	// StreamInterval is the number of tokens in an event of a stream, as
+	// --stream-interval has it: the first token comes at once and alone, then
+	// every StreamInterval tokens, and the rest with the last. Default 1.
+	StreamInterval int
 
 	// PrefillRate is in tokens a second. Default 3000; math.Inf(1) makes
 	// prefill free.
@@ -105,10 +128,12 @@ func (c Config) withDefaults() (Config, error) {
 	c.Version = orDefault(c.Version, "0.26.0")
 	c.LogHeader = orDefault(c.LogHeader, "X-Session-Id")
 	c.Ranks = orDefault(c.Ranks, 4)
+	c.APIServers = orDefault(c.APIServers, 1)
 	c.Blocks = orDefault(c.Blocks, 1437)
 	c.BlockSize = orDefault(c.BlockSize, 16)
 	c.MaxNumSeqs = orDefault(c.MaxNumSeqs, 32)
 	c.MaxBatchedTokens = orDefault(c.MaxBatchedTokens, 2048)
+	c.StreamInterval = orDefault(c.StreamInterval, 1)
 	c.PrefillRate = orDefault(c.PrefillRate, 3000)
 	c.StepTime = orDefault(c.StepTime, 33*time.Millisecond)
 	c.ContextCost = orDefault(c.ContextCost, 350*time.Microsecond)
@@ -118,10 +143,12 @@ func (c Config) withDefaults() (Config, error) {
 		value, min, max int
 	}{
 		{"Ranks", c.Ranks, 1, 1 << 16},
+		{"APIServers", c.APIServers, 1, 1 << 16},
 		{"Blocks", c.Blocks, 2, maxBlocks},
 		{"BlockSize", c.BlockSize, 1, 1 << 20},
 		{"MaxNumSeqs", c.MaxNumSeqs, 1, math.MaxInt32},
 		{"MaxBatchedTokens", c.MaxBatchedTokens, 1, math.MaxInt32},
+		{"StreamInterval", c.StreamInterval, 1, math.MaxInt32},
 		{"AnswerTokens", c.AnswerTokens, 0, math.MaxInt32},
 		{"LogSize", c.LogSize, 0, 1 << 24},
 	} {

@@ -19,6 +19,8 @@ type Counts struct {
 	CachedTokens     int // of PromptTokens, found in the prefix cache
 	GenerationTokens int
 	ComputedTokens   int // prefilled, with what preemption made necessary again
+	PrefixQueries    int // tokens looked up in the prefix cache, at each attempt to admit
+	PrefixHits       int // of PrefixQueries, found
 	Preemptions      int
 	Steps            int
 
@@ -27,12 +29,14 @@ type Counts struct {
 	KVTokens   int // of the running requests, computed or in the step under way
 }
 
-// Rank returns the counters of a rank, zero for a rank that does not exist.
+// Rank returns the counters of a rank since the last Start, zero for a rank
+// that does not exist.
 func (s *Server) Rank(i int) Counts {
-	if i < 0 || i >= len(s.ranks) {
+	ranks := s.life.Load().ranks
+	if i < 0 || i >= len(ranks) {
 		return Counts{}
 	}
-	e := s.ranks[i]
+	e := ranks[i]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := Counts{
@@ -47,6 +51,8 @@ func (s *Server) Rank(i int) Counts {
 		CachedTokens:     e.counts.cached,
 		GenerationTokens: e.counts.generated,
 		ComputedTokens:   e.sched.computed,
+		PrefixQueries:    e.sched.queries,
+		PrefixHits:       e.sched.found,
 		Preemptions:      e.sched.preemptions,
 		Steps:            e.sched.steps,
 

@@ -119,7 +119,7 @@ func (e *engine) complete() {
 		}
 		if q.finish != unfinished {
 			e.settle(q, now)
-		} else {
+		} else if q.shown() == q.generated {
 			q.signal()
 		}
 	}
@@ -190,15 +190,15 @@ type progress struct {
 	finish    finish
 }
 
-// wait returns when q has more than have tokens or has finished, or with the
-// cause of ctx's end.
+// wait returns when q has more than have tokens to show or has finished, or
+// with the cause of ctx's end.
 func (e *engine) wait(ctx context.Context, q *sequence, have int) (progress, error) {
 	for {
 		if ctx.Err() != nil {
 			return progress{}, context.Cause(ctx)
 		}
 		e.mu.Lock()
-		p := progress{generated: q.generated, cached: q.cached, finish: q.finish}
+		p := progress{generated: q.shown(), cached: q.cached, finish: q.finish}
 		e.mu.Unlock()
 		if p.generated > have || p.finish != unfinished {
 			return p, nil

@@ -12,6 +12,7 @@ func TestPythonFloat(t *testing.T) {
 		999999: "999999.0", 1e6: "1e+06", 1234567: "1.234567e+06", 1795954794.63: "1.79595479463e+09", 12345678901: "1.2345678901e+10",
 	} {
 		assert.Equal(t, want, pythonFloat(v))
+		assert.Equal(t, want, string(appendPythonFloat(nil, v)))
 	}
 }
 

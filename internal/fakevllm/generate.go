@@ -2,6 +2,7 @@ package fakevllm
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 )
@@ -37,8 +38,8 @@ type face interface {
 	// comes just before the first token.
 	open(out *sse, r *result)
 	first(out *sse, r *result)
-	// token writes one token, the last one if r.finish is set.
-	token(out *sse, r *result, text string)
+	// tokens writes one event of the answer, the last one if r.finish is set.
+	tokens(out *sse, r *result, text string)
 	// last writes what ends a complete stream.
 	last(out *sse, r *result)
 	// fail ends a stream with an error.
@@ -91,8 +92,12 @@ func (s *Server) newSequence(c *call) (*sequence, *apiError) {
 	}
 	q := &sequence{
 		prompt: prompt, limit: limit, atEnd: byLength,
-		text: answer(mix(s.cfg.Seed, c.prompt.state)), token: c.prompt,
+		every: math.MaxInt, // an answer that is not streamed comes whole
+		text:  answer(mix(s.cfg.Seed, c.prompt.state)), token: c.prompt,
 		news: make(chan struct{}, 1),
+	}
+	if c.stream {
+		q.every = s.cfg.StreamInterval
 	}
 	byItself := s.cfg.AnswerTokens
 	if !c.limit.set {
@@ -154,8 +159,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, f face, q *seque
 	writeJSON(w, http.StatusOK, f.whole(res))
 }
 
-// stream writes each token as the engine produces it, until the end, an error
-// of the engine or the end of the client.
+// stream writes the tokens as the engine produces them, until the end, an
+// error of the engine or the end of the client.
 func stream(ctx context.Context, out *sse, f face, q *sequence, e *engine, res *result) {
 	for out.err == nil {
 		p, err := e.wait(ctx, q, res.generated)
@@ -167,12 +172,16 @@ func stream(ctx context.Context, out *sse, f face, q *sequence, e *engine, res *
 			f.first(out, res)
 		}
 		for res.generated < p.generated {
-			text := res.text.word(res.generated)
-			res.generated++
+			n := 1 // the first comes alone
+			if res.generated > 0 {
+				n = min(q.every, p.generated-res.generated)
+			}
+			text := res.text.part(res.generated, n)
+			res.generated += n
 			if res.generated == p.generated && p.finish != byError {
 				res.finish = p.finish
 			}
-			f.token(out, res, text)
+			f.tokens(out, res, text)
 		}
 		switch p.finish {
 		case unfinished:

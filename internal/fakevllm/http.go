@@ -1,6 +1,7 @@
 package fakevllm
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,7 +77,7 @@ type detail struct {
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "0")
-	if s.ctx.Err() != nil {
+	if s.life.Load().engines.Err() != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -162,14 +163,17 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *apiError) {
 	if media != "application/json" {
 		return nil, invalid("", "Unsupported Media Type: Only 'application/json' is allowed")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
+	var body bytes.Buffer
+	if n := r.ContentLength; 0 < n && n <= maxBody {
+		body.Grow(int(n) + bytes.MinRead) // and no copying while it grows
+	}
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		return nil, invalid("body", err.Error())
 	}
-	if len(body) == 0 {
+	if body.Len() == 0 {
 		return nil, invalid("body", "Field required")
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // writeJSON sends v whole.

@@ -137,7 +137,7 @@ func (messagesFace) first(out *sse, r *result) {
 	}{"content_block_start", textBlock{Type: "text"}, 0})
 }
 
-func (messagesFace) token(out *sse, _ *result, text string) {
+func (messagesFace) tokens(out *sse, _ *result, text string) {
 	out.event("content_block_delta", struct {
 		Type  string    `json:"type"`
 		Delta textBlock `json:"delta"`

@@ -1,7 +1,6 @@
 package fakevllm
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -35,16 +34,19 @@ func (e *engine) sample() sample {
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	p := &metricsPage{model: s.cfg.Model}
-	p.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
-	p.line("process_start_time_seconds", "", float64(s.started.UnixNano())/1e9)
+	p := &metricsPage{model: `model_name="` + escapeLabel(s.cfg.Model) + `"`}
+	life := s.life.Load()
+	if s.cfg.APIServers == 1 {
+		p.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
+		p.line("process_start_time_seconds", float64(life.started.UnixNano())/1e9)
+	}
 	if !s.cfg.DisableLogStats {
-		for _, e := range s.ranks {
+		for _, e := range life.ranks {
 			p.ranks = append(p.ranks, e.sample())
 		}
 		s.engineMetrics(p)
 	}
-	body := p.buf.Bytes()
+	body := p.buf
 	w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
@@ -105,10 +107,10 @@ func (s *Server) cacheConfigInfo(p *metricsPage) {
 	tokens := s.cfg.Blocks * s.cfg.BlockSize
 	p.family(name, "gauge", "Information of the LLMEngine CacheConfig")
 	for rank := range p.ranks {
-		p.line(name, fmt.Sprintf(`block_size="%d",cache_dtype="auto",enable_prefix_caching="True",engine="%d",`+
+		p.line(fmt.Sprintf(name+`{block_size="%d",cache_dtype="auto",enable_prefix_caching="True",engine="%d",`+
 			`gpu_memory_utilization="0.92",kv_cache_max_concurrency="%s",kv_cache_size_tokens="%d",`+
 			`num_cpu_blocks="None",num_gpu_blocks="%d",num_gpu_blocks_override="%d",`+
-			`prefix_caching_hash_algo="sha256",sliding_window="None"`,
+			`prefix_caching_hash_algo="sha256",sliding_window="None"}`,
 			s.cfg.BlockSize, rank, pythonFloat(float64(tokens)/float64(s.cfg.MaxModelLen)), tokens,
 			s.cfg.Blocks*s.cfg.Ranks, s.cfg.Blocks), 1)
 	}
@@ -127,36 +129,42 @@ func constant(v float64) func(*sample) float64 { return func(*sample) float64 { 
 // metricsPage is a page in Prometheus's text format, laid out like that of
 // Python's client: labels sorted by name, ranks within a label set.
 type metricsPage struct {
-	model string
+	model string // label
 	ranks []sample
-	buf   bytes.Buffer
+	buf   []byte
+}
+
+func (p *metricsPage) add(texts ...string) {
+	for _, text := range texts {
+		p.buf = append(p.buf, text...)
+	}
 }
 
 func (p *metricsPage) family(name, kind, help string) {
-	fmt.Fprintf(&p.buf, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind)
+	p.add("# HELP ", name, " ", help, "\n# TYPE ", name, " ", kind, "\n")
 }
 
-func (p *metricsPage) line(name, labels string, v float64) {
-	p.buf.WriteString(name)
-	if labels != "" {
-		p.buf.WriteString("{" + labels + "}")
-	}
-	p.buf.WriteString(" " + pythonFloat(v) + "\n")
+// line writes a series that is no rank's, or whose labels are in the name.
+func (p *metricsPage) line(name string, v float64) {
+	p.add(name, " ")
+	p.buf = appendPythonFloat(p.buf, v)
+	p.add("\n")
 }
 
-// labels returns the labels of a rank's series with one more label, which
-// sorts after engine, and before or after model_name.
-func (p *metricsPage) labels(rank int, other string) string {
-	engine := fmt.Sprintf(`engine="%d"`, rank)
-	model := `model_name="` + labelEscaper().Replace(p.model) + `"`
+// ranked writes a rank's series with one more label, which sorts after engine,
+// and before or after model_name.
+func (p *metricsPage) ranked(name, suffix string, rank int, other string, v float64) {
+	p.add(name, suffix, `{engine="`)
+	p.buf = strconv.AppendInt(p.buf, int64(rank), 10)
 	switch {
 	case other == "":
-		return engine + "," + model
-	case other < model:
-		return engine + "," + other + "," + model
+		p.add(`",`, p.model)
+	case other < p.model:
+		p.add(`",`, other, ",", p.model)
 	default:
-		return engine + "," + model + "," + other
+		p.add(`",`, p.model, ",", other)
 	}
+	p.line("}", v)
 }
 
 func (p *metricsPage) gauge(name, help string, all ...series) {
@@ -172,7 +180,7 @@ func (p *metricsPage) counter(name, help string, all ...series) {
 func (p *metricsPage) series(name string, all []series) {
 	for _, one := range all {
 		for rank := range p.ranks {
-			p.line(name, p.labels(rank, one.label), one.value(&p.ranks[rank]))
+			p.ranked(name, "", rank, one.label, one.value(&p.ranks[rank]))
 		}
 	}
 }
@@ -181,7 +189,7 @@ func (p *metricsPage) histogram(name, help string, of func(*sample) *histogram) 
 	p.family(name, "histogram", help)
 	for rank := range p.ranks {
 		h := of(&p.ranks[rank])
-		p.line(name+"_sum", p.labels(rank, ""), h.sum)
+		p.ranked(name, "_sum", rank, "", h.sum)
 		below := 0
 		for i, n := range h.buckets {
 			bound := "+Inf"
@@ -189,14 +197,22 @@ func (p *metricsPage) histogram(name, help string, of func(*sample) *histogram) 
 				bound = pythonFloat(h.bounds[i])
 			}
 			below += n
-			p.line(name+"_bucket", p.labels(rank, `le="`+bound+`"`), float64(below))
+			p.ranked(name, "_bucket", rank, `le="`+bound+`"`, float64(below))
 		}
-		p.line(name+"_count", p.labels(rank, ""), float64(h.count))
+		p.ranked(name, "_count", rank, "", float64(h.count))
 	}
 }
 
-func labelEscaper() *strings.Replacer {
-	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+func escapeLabel(value string) string {
+	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(value)
+}
+
+// appendPythonFloat appends what pythonFloat returns.
+func appendPythonFloat(b []byte, v float64) []byte {
+	if n := int64(v); float64(n) == v && n >= 0 && n < 1e6 {
+		return append(strconv.AppendInt(b, n, 10), ".0"...)
+	}
+	return append(b, pythonFloat(v)...)
 }
 
 // pythonFloat formats a number as Python's Prometheus client does: always

@@ -28,8 +28,8 @@ func (s *Server) pinnedRank(r *http.Request) (int, *apiError) {
 		return balanced, nil
 	}
 	rank, err := strconv.Atoi(text)
-	if err != nil || rank < 0 || rank >= len(s.ranks) {
-		return balanced, bad("", "data_parallel_rank %s is out of range [0, %d).", text, len(s.ranks))
+	if err != nil || rank < 0 || rank >= s.cfg.Ranks {
+		return balanced, bad("", "data_parallel_rank %s is out of range [0, %d).", text, s.cfg.Ranks)
 	}
 	return rank, nil
 }

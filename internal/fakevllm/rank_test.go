@@ -109,7 +109,7 @@ func TestRankOutOfRange(t *testing.T) {
 
 func TestServerBalances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, fakevllm.Config{Ranks: 3})
+		s := start(t, fakevllm.Config{Ranks: 3, MoE: true})
 		// Ties rotate.
 		for range 4 {
 			post(t, s, ask{body: bodyFor("")})

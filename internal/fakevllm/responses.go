@@ -221,7 +221,7 @@ func (f *responsesFace) first(out *sse, r *result) {
 	})
 }
 
-func (f *responsesFace) token(out *sse, r *result, text string) {
+func (f *responsesFace) tokens(out *sse, r *result, text string) {
 	const name = "response.output_text.delta"
 	out.event(name, struct {
 		ContentIndex int    `json:"content_index"`

@@ -37,6 +37,7 @@ func (f finish) String() string {
 type sequence struct {
 	prompt int        // tokens
 	limit  int        // answer tokens
+	every  int        // its client is told of the first token and every so many
 	atEnd  finish     // what reaching the limit is called
 	text   answer     // decides the answer's tokens
 	token  *tokenizer // of the prompt and the answer so far
@@ -63,6 +64,14 @@ func (q *sequence) signal() {
 	}
 }
 
+// shown is the number of answer tokens that the client is told of.
+func (q *sequence) shown() int {
+	if q.generated == 0 || q.finish != unfinished {
+		return q.generated
+	}
+	return 1 + (q.generated-1)/q.every*q.every
+}
+
 // target is the number of tokens that are known, computed or not.
 func (q *sequence) target() int { return q.prompt + q.generated }
 
@@ -82,12 +91,15 @@ type scheduler struct {
 	blockSize int
 	maxSeqs   int
 	budget    int
+	byChunk   bool // admission
 
 	waiting []*sequence // first come first served, preempted ones in front
 	running []*sequence // in the order of admission
 	aborts  int         // aborted sequences not yet dropped
 
-	hits []int32 // scratch
+	hits     []int32     // of the request that was last looked up
+	lookup   lookup      // what hits holds for
+	advanced []*sequence // scratch
 
 	steps       int
 	preemptions int
@@ -96,12 +108,21 @@ type scheduler struct {
 	found       int // of them, tokens found
 }
 
+// lookup is a search for a request's prefix, which finds the same as long as it
+// is the same.
+type lookup struct {
+	of     *sequence
+	tokens int
+	change uint64 // of the pool
+}
+
 func newScheduler(cfg *Config) scheduler {
 	return scheduler{
 		pool:      newBlockPool(cfg.Blocks),
 		blockSize: cfg.BlockSize,
 		maxSeqs:   cfg.MaxNumSeqs,
 		budget:    cfg.MaxBatchedTokens,
+		byChunk:   cfg.AdmitByChunk,
 	}
 }
 
@@ -199,20 +220,28 @@ func (s *scheduler) preemptLast() *sequence {
 }
 
 // admit starts waiting requests in their order while the budget lasts. The
-// first whose whole prompt does not fit into the free blocks holds up all
-// behind it (vLLM's scheduler_reserve_full_isl).
+// first whose prompt, or first chunk if admission is by chunk, does not fit
+// into the free blocks holds up all behind it.
 func (s *scheduler) admit(st *step) {
 	for len(s.waiting) > 0 && len(s.running) < s.maxSeqs && st.tokens < s.budget {
 		q := s.waiting[0]
 		// The last token is always computed: its logits give the next one.
-		s.hits = s.pool.prefix(s.hits[:0], q.token.hashes[:(q.target()-1)/s.blockSize])
+		if now := (lookup{q, q.target(), s.pool.change}); now != s.lookup {
+			s.hits = s.pool.prefix(s.hits[:0], q.token.hashes[:(q.target()-1)/s.blockSize])
+			s.lookup = now
+		}
 		found := len(s.hits) * s.blockSize
 		if q.preemptions == 0 {
 			// vLLM counts every attempt of the request at the head.
 			s.queries += q.target()
 			s.found += found
 		}
-		if s.blocksFor(q.target())-len(s.hits) > s.pool.free-s.pool.idle(s.hits) {
+		n := min(q.target()-found, s.budget-st.tokens)
+		mustFit := q.target()
+		if s.byChunk {
+			mustFit = found + n
+		}
+		if s.blocksFor(mustFit)-len(s.hits) > s.pool.free-s.pool.idle(s.hits) {
 			return
 		}
 		s.pool.reuse(s.hits)
@@ -221,7 +250,6 @@ func (s *scheduler) admit(st *step) {
 		if q.preemptions == 0 {
 			q.cached = found
 		}
-		n := min(q.target()-q.computed, s.budget-st.tokens)
 		s.grow(q, n)
 		s.assign(st, q, n)
 		s.waiting[0] = nil
@@ -265,8 +293,10 @@ func (s *scheduler) free(q *sequence) {
 }
 
 // complete ends the step: requests that caught up with their tokens get their
-// next one, those at their limit leave. It returns the ones that got a token.
-func (s *scheduler) complete() (advanced []*sequence) {
+// next one, those at their limit leave. It returns the ones that got a token,
+// which is valid until the next step.
+func (s *scheduler) complete() []*sequence {
+	advanced := s.advanced[:0]
 	kept := s.running[:0]
 	for _, q := range s.running {
 		q.computed += q.chunk
@@ -285,6 +315,7 @@ func (s *scheduler) complete() (advanced []*sequence) {
 	}
 	clear(s.running[len(kept):])
 	s.running = kept
+	s.advanced = advanced
 	return advanced
 }
 

@@ -155,3 +155,35 @@ func checkBooks(t *testing.T, s *scheduler) {
 		require.True(t, s.pool.blocks[id].hashed)
 	}
 }
+
+func TestAdmissionByChunk(t *testing.T) {
+	for _, byChunk := range []bool{false, true} {
+		s := newScheduler(&Config{Blocks: 11, BlockSize: 4, MaxNumSeqs: 10, MaxBatchedTokens: 8, AdmitByChunk: byChunk})
+		a, b := newTestSequence('a', 24, 8), newTestSequence('b', 24, 8) // 6 blocks each of 10
+		s.add(a)
+		s.add(b)
+		for range 3 {
+			s.schedule()
+			s.complete()
+		}
+		require.Equal(t, 1, a.generated)
+		s.schedule()
+		if !byChunk {
+			assert.Equal(t, []*sequence{a}, s.running, "b's 6 blocks are not free")
+			continue
+		}
+		assert.Equal(t, []*sequence{a, b}, s.running)
+		assert.Equal(t, 7, b.chunk, "what a leaves of the budget")
+		for s.preemptions == 0 {
+			s.complete()
+			s.schedule()
+		}
+		assert.Equal(t, []*sequence{a}, s.running, "it goes when its later chunks find no room")
+		for len(s.running)+len(s.waiting) > 0 {
+			s.complete()
+			checkBooks(t, &s)
+			s.schedule()
+		}
+		assert.Equal(t, byLength, b.finish)
+	}
+}

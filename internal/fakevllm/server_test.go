@@ -250,3 +250,14 @@ func TestLogKeepsTheLastRuns(t *testing.T) {
 		assert.Empty(t, start(t, fast()).Log())
 	})
 }
+
+// lineWith returns the line of a page that begins with a text, "" if there is
+// none.
+func lineWith(page, begin string) string {
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, begin) {
+			return line
+		}
+	}
+	return ""
+}

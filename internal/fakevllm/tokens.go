@@ -93,10 +93,16 @@ func (a answer) word(i int) string {
 }
 
 // text returns the first n tokens.
-func (a answer) text(n int) string {
+func (a answer) text(n int) string { return a.part(0, n) }
+
+// part returns n tokens, the first of them the from-th.
+func (a answer) part(from, n int) string {
+	if n == 1 {
+		return a.word(from)
+	}
 	b := make([]byte, 0, n*tokenBytes)
 	for i := range n {
-		b = append(b, a.word(i)...)
+		b = append(b, a.word(from+i)...)
 	}
 	return string(b)
 }

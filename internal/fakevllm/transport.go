@@ -15,14 +15,16 @@ import (
 // kept; it holds up nobody.
 //
 // The errors are the cause of the context's end, [http.ErrServerClosed] after
-// Close, and one for a request without a URL.
+// Close, a *net.OpError while the server is stopped, and one for a request
+// without a URL.
 func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	closeBody := func() {}
 	if req.Body != nil {
 		// The server and the end of the request may both close it.
 		closeBody = sync.OnceFunc(func() { _ = req.Body.Close() })
 	}
-	if err := s.enter(req); err != nil {
+	l, err := s.admit(req)
+	if err != nil {
 		closeBody()
 		return nil, err
 	}
@@ -34,11 +36,14 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	t := &roundTrip{ctx: ctx, cancel: cancel, header: make(http.Header), begun: make(chan struct{})}
 	t.body.news = make(chan struct{}, 1)
 	go func() {
-		defer s.wg.Done()
+		defer l.trips.Done()
 		// Whoever waits for a request body that does not come is freed by
 		// closing it.
-		stop := context.AfterFunc(s.ctx, closeBody)
-		defer stop()
+		defer context.AfterFunc(l.engines, closeBody)()
+		defer context.AfterFunc(l.connections, func() {
+			cancel(context.Cause(l.connections))
+			closeBody()
+		})()
 		s.ServeHTTP(t, in)
 		closeBody()
 		t.end()
@@ -52,21 +57,15 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// enter lets a request in, counted in s.wg.
-func (s *Server) enter(req *http.Request) error {
+// admit lets a request in that can be served.
+func (s *Server) admit(req *http.Request) (*life, error) {
 	if req.URL == nil {
-		return errors.New("fakevllm: request without URL")
+		return nil, errors.New("fakevllm: request without URL")
 	}
 	if req.Context().Err() != nil {
-		return context.Cause(req.Context())
+		return nil, context.Cause(req.Context())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return http.ErrServerClosed
-	}
-	s.wg.Add(1)
-	return nil
+	return s.enter()
 }
 
 // roundTrip is one request in memory: the handler's http.ResponseWriter, and
