@@ -61,9 +61,8 @@ func (c AdmissionConfig) Validate() error {
 // change of a room - call [Admission.Admit] until it returns nil, and once more
 // at [Admission.Wake].
 type Admission struct {
-	cfg   AdmissionConfig
-	gamma float64 // a turn that has waited gamma times the mean may displace
-	eps   float64 // share of a replica's time that displacing may cost
+	cfg  AdmissionConfig
+	rule rule
 
 	rooms         []*Room
 	conversations map[uint64]*conversation
@@ -93,28 +92,37 @@ func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	if cfg.MaxQueue == 0 {
 		cfg.MaxQueue = DefaultMaxQueue
 	}
-	a := &Admission{cfg: cfg, conversations: map[uint64]*conversation{}, rate: firstRate, gaps: gaps{hold: firstHold}}
-	a.gamma, a.eps = rule(turnover)
+	a := &Admission{cfg: cfg, conversations: map[uint64]*conversation{}, rule: ruleOf(turnover), rate: firstRate, gaps: gaps{hold: firstHold}}
 	return a, nil
 }
 
-// rule is what a turnover stands for. At the default some 40 % of the turns may
-// wait, so that the median does not, and a fifth of a replica's time may go into
-// computing what was displaced.
-func rule(turnover float64) (gamma, eps float64) {
-	const (
-		gammaDefault, epsDefault = 2.5, 0.2
-		gammaMost, epsMost       = 1.3, 1
-	)
+// rule is what a turnover stands for.
+type rule struct {
+	// A turn that has waited patience times the mean wait may displace: so
+	// about 1/patience of the turns wait. At the default it is less than half
+	// of them, which leaves the median alone.
+	patience float64
+	// displacing is the part of a replica's time that may go into computing
+	// again what was displaced.
+	displacing float64
+	// again is by how much longer a resident stays for each time that it gave
+	// its place up before.
+	again float64
+}
+
+func ruleOf(turnover float64) rule {
+	byDefault, most := rule{2.35, 0.4, 2}, rule{1.4, 0.6, 0.4}
 	if turnover <= DefaultTurnover {
-		part := turnover / DefaultTurnover
-		if part == 0 {
-			return math.Inf(1), 0
-		}
-		return gammaDefault, epsDefault * part
+		byDefault.displacing *= turnover / DefaultTurnover
+		return byDefault
 	}
 	part := (turnover - DefaultTurnover) / (1 - DefaultTurnover)
-	return gammaDefault + part*(gammaMost-gammaDefault), epsDefault + part*(epsMost-epsDefault)
+	between := func(a, b float64) float64 { return a + part*(b-a) }
+	return rule{
+		between(byDefault.patience, most.patience),
+		between(byDefault.displacing, most.displacing),
+		between(byDefault.again, most.again),
+	}
 }
 
 const (
@@ -162,6 +170,9 @@ type Turn struct {
 	MaxTokens int
 	// Home is the replica that the conversation is bound to, nil if none.
 	Home *Room
+	// Lost says that what the conversation's last turn left is probably not in the
+	// cache of its home any more, so that it may as well go elsewhere.
+	Lost bool
 	// Avoid are rooms that this request must not go to.
 	Avoid []*Room
 	// Since is when the request first arrived, if it was sent before and is sent
@@ -356,6 +367,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 			case a.givesUp(c, r, now):
 				a.demote(c)
 				c.displaced = true
+				c.gaveUp++
 			}
 		}
 	}
@@ -369,7 +381,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 // the turn that is first in the queue.
 func (a *Admission) givesUp(c *conversation, r *Room, now time.Time) bool {
 	first := a.queue.first()
-	if first == nil || a.eps == 0 || now.Sub(first.arrived) < a.patience(now) {
+	if first == nil || a.rule.displacing == 0 || now.Sub(first.arrived) < a.patience(now) {
 		return false
 	}
 	return now.Sub(c.since) >= a.minStay(c, r, now)
@@ -378,21 +390,22 @@ func (a *Admission) givesUp(c *conversation, r *Room, now time.Time) bool {
 // patience is how long a turn waits before a resident may be displaced for it.
 func (a *Admission) patience(now time.Time) time.Duration {
 	least := float64(max(minPatience, a.turn))
-	return time.Duration(min(max(least, a.gamma*float64(a.waits.mean(now))), float64(a.cfg.MaxWait)))
+	return time.Duration(min(max(least, a.rule.patience*float64(a.waits.mean(now))), float64(a.cfg.MaxWait)))
 }
 
 // minStay bounds the part of a replica's time that displacing costs: with n
 // residents that stay s seconds each, one is displaced every s/n seconds, and
 // computing it again takes footprint/rate. The part is smaller where that takes
-// long compared with a turn.
+// long compared with a turn, and one that gave its place up before stays longer,
+// so that nobody waits over and over.
 func (a *Admission) minStay(c *conversation, r *Room, now time.Time) time.Duration {
 	again := float64(c.footprint) / a.rate
 	if again <= 0 {
 		return 0
 	}
-	eps := a.eps * min(1, max(0.25, a.turn.Seconds()/(4*again)))
+	part := a.rule.displacing * min(1, max(0.25, a.turn.Seconds()/(4*again)))
 	_, n := r.claims(now, a.gaps.hold)
-	return time.Duration(again * max(1, n) / eps * float64(time.Second))
+	return time.Duration(again * max(1, n) / part * (1 + a.rule.again*float64(c.gaveUp)) * float64(time.Second))
 }
 
 // Cancel takes a turn that waits out of the queue: its caller is gone.
@@ -425,6 +438,9 @@ func (a *Admission) forget(c *conversation) {
 
 // Waiting is the number of turns in the queue.
 func (a *Admission) Waiting() int { return a.queue.len() }
+
+// First is the turn that is to go next, nil if none waits.
+func (a *Admission) First() *Turn { return a.queue.first() }
 
 // LongestWait is how long the turn that has waited longest has by now.
 func (a *Admission) LongestWait(now time.Time) time.Duration { return a.queue.longest(now) }

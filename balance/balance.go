@@ -39,9 +39,14 @@ type Request struct {
 	Home int
 	// ParentHome is the same for the parent conversation.
 	ParentHome int
-	// HomeTokens is the number of prompt tokens that the conversation's last turn
-	// left in the cache of its home, 0 if unknown.
+	// HomeTokens is the number of tokens that the conversation's last turn left in
+	// the cache of its home: its prompt, and its answer where the next prompt
+	// begins with that too. 0 if unknown.
 	HomeTokens int
+	// HomeLost is the part of HomeTokens, 0 to 1, that is probably not there any
+	// more, as learned from what was left after pauses as long as this one. 0 if
+	// nothing was seen to be lost lately.
+	HomeLost float64
 	// Now is the time of the pick.
 	Now time.Time
 }
@@ -76,13 +81,17 @@ type Candidate struct {
 	// the replica, that it probably has to compute, and that have no first byte
 	// yet.
 	PendingPrefill int
-	// Adapters are the names of the LoRA adapters that the engine has loaded, as
-	// far as vllm:lora_requests_info shows it; nil if unknown, empty if it shows
-	// none. vLLM lists those that have requests in the batch or the queue there,
-	// so an adapter that is loaded but idle is missing; and the series has no
-	// engine label, so with several engines behind one front end it need not be
+	// Adapters are the names of the LoRA adapters that the engine has in use, as
+	// far as vllm:lora_requests_info shows it, each once; nil if unknown, empty if
+	// it shows none. vLLM lists those that have requests in the batch or the queue
+	// there, so an adapter that is loaded but idle is missing; and the series has
+	// no engine label, so with several engines behind one front end it need not be
 	// about this one. A picker must not change the slice.
 	Adapters []string
+	// MaxAdapters is the most adapters that the engine has in a batch at a time
+	// (vLLM's --max-loras), 0 if unknown. While so many are in use a request for
+	// another one waits.
+	MaxAdapters int
 	// Age is the time since the last scrape; Stale says that it is too old for
 	// the scraped values to count. Both are zero if there was no scrape.
 	Age   time.Duration
@@ -106,7 +115,9 @@ type Picker interface {
 // HomePicker is a Picker that is also asked for requests whose conversation has
 // a home to go to, which is among the candidates then ([Request].Home). If it
 // picks the home the request stays, else it goes elsewhere and the conversation
-// keeps its home. The spill threshold is not looked at.
+// keeps its home, unless more than three quarters of what it left there are
+// probably lost ([Request].HomeLost): then it moves. The spill threshold is not
+// looked at.
 type HomePicker interface {
 	Picker
 	// PicksAtHome does nothing; it marks the picker.

@@ -10,12 +10,13 @@ import "math"
 //
 // in seconds, where
 //
-//   - uncached is [Request].PromptTokens, at the conversation's home less
-//     HomeTokens but at least 1. Nothing is credited elsewhere: with the credit
-//     of a prefix on several replicas conversations bounce between them. If
-//     HomeTokens is unknown the home is taken to have all of the prompt, if
-//     PromptTokens is unknown the prompt is as large as HomeTokens, and if both
-//     are unknown it is 1 token everywhere, so that the queue decides.
+//   - uncached is [Request].PromptTokens, at the conversation's home less the
+//     part of HomeTokens that is expected to be there yet, 1 - HomeLost of it, but
+//     at least 1. Nothing is credited elsewhere: with the credit of a prefix on
+//     several replicas conversations bounce between them. If HomeTokens is unknown
+//     the home is taken to have had all of the prompt, if PromptTokens is unknown
+//     the prompt is as large as HomeTokens, and if both are unknown it is 1 token
+//     everywhere, so that the queue decides.
 //   - what comes before it is [Candidate.PendingPrefill], and for each request
 //     in the engine's own queue, [Candidate.Waiting], the mean that is pending
 //     for a request in flight, over the candidates that have any pending; or the
@@ -52,13 +53,10 @@ func expectTTFT(req *Request, candidates []Candidate, times []float64) {
 	for i := range candidates {
 		c := &candidates[i]
 		tokens := float64(max(0, c.PendingPrefill)) + float64(max(0, c.waiting()))*waiting
-		switch {
-		case i != home:
+		if i == home {
+			tokens += max(1, size-req.cached(size))
+		} else {
 			tokens += size
-		case req.HomeTokens > 0:
-			tokens += max(1, size-float64(req.HomeTokens))
-		default:
-			tokens++
 		}
 		if own := c.prefillRate(); own > 0 {
 			tokens /= own
@@ -84,6 +82,19 @@ func (r *Request) size(home int) int {
 		return max(0, r.PromptTokens)
 	}
 	return max(0, r.HomeTokens)
+}
+
+// cached is the number of tokens that the home is expected to have of a prompt
+// of the given size. A loss that is no share of anything counts as none.
+func (r *Request) cached(size float64) float64 {
+	left := size
+	if r.HomeTokens > 0 {
+		left = float64(r.HomeTokens)
+	}
+	if r.HomeLost > 0 {
+		left *= 1 - min(r.HomeLost, 1)
+	}
+	return left
 }
 
 // prefillRate is PrefillRate, 0 where it does not count.

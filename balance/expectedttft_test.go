@@ -15,6 +15,11 @@ func TestExpectedTTFT(t *testing.T) {
 	atHome := func(home, prompt, cached int) balance.Request {
 		return balance.Request{Session: 1, Home: home, PromptTokens: prompt, HomeTokens: cached}
 	}
+	lost := func(home, prompt, cached int, lost float64) balance.Request {
+		r := atHome(home, prompt, cached)
+		r.HomeLost = lost
+		return r
+	}
 	tests := []struct {
 		name       string
 		req        balance.Request
@@ -37,6 +42,16 @@ func TestExpectedTTFT(t *testing.T) {
 		{"cached somewhere that is no candidate", atHome(-1, 1000, 900), []c{{}, {}}, []float64{1, 1}},
 		{"home beyond the candidates", atHome(2, 1000, 900), []c{{}, {}}, []float64{1, 1}},
 		{"index left at zero without a session", balance.Request{PromptTokens: 1000, HomeTokens: 900}, []c{{}, {}}, []float64{1, 1}},
+
+		{"half of it lost", lost(0, 10_000, 8000, 0.5), []c{{}, {}}, []float64{1, 0.6}},
+		{"all of it lost", lost(0, 10_000, 8000, 1), []c{{}, {}}, []float64{1, 1}},
+		{"more than all of it lost", lost(0, 10_000, 8000, 7), []c{{}, {}}, []float64{1, 1}},
+		{"less than nothing lost", lost(0, 10_000, 9000, -1), []c{{}, {}}, []float64{1, 0.1}},
+		{"not a number lost", lost(0, 10_000, 9000, math.NaN()), []c{{}, {}}, []float64{1, 0.1}},
+		{"lost where there is no home", lost(-1, 10_000, 9000, 1), []c{{}, {}}, []float64{1, 1}},
+		{"cached tokens unknown, half lost", lost(0, 1000, 0, 0.5), []c{{}, {}}, []float64{1, 0.5}},
+		{"prompt unknown, half lost", lost(0, 0, 1000, 0.5), []c{{}, {}}, []float64{1, 0.5}},
+		{"prompt and cached tokens unknown, all lost", lost(0, 0, 0, 1), []c{{PendingPrefill: 1}, {}}, []float64{0.5, 1}},
 
 		{"prompt unknown", atHome(0, 0, 1000), []c{{PendingPrefill: 249}, {}}, []float64{1, 0.25}},
 		{"prompt below zero", atHome(0, -7, 1000), []c{{PendingPrefill: 249}, {}}, []float64{1, 0.25}},

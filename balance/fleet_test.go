@@ -113,6 +113,7 @@ func randomize(rnd *rand.Rand, candidates []balance.Candidate) {
 			PrefillRate:    rates[rnd.IntN(len(rates))],
 			PendingPrefill: rnd.IntN(3) * rnd.IntN(20_000),
 			Adapters:       adapters[rnd.IntN(len(adapters))],
+			MaxAdapters:    rnd.IntN(4) - 1,
 			Age:            time.Duration(rnd.IntN(3)) * time.Second,
 			Stale:          rnd.IntN(8) == 0,
 		}
@@ -121,6 +122,7 @@ func randomize(rnd *rand.Rand, candidates []balance.Candidate) {
 
 // randomRequest may have a home and a parent, and may lack a session.
 func randomRequest(rnd *rand.Rand, n int) *balance.Request {
+	losses := []float64{0, 0, 0.3, 1, 7, -1, math.Inf(1), math.Inf(-1)}
 	return &balance.Request{
 		Session:      uint64(rnd.IntN(50)),
 		Parent:       uint64(rnd.IntN(2)),
@@ -128,6 +130,7 @@ func randomRequest(rnd *rand.Rand, n int) *balance.Request {
 		PromptTokens: rnd.IntN(3) * rnd.IntN(15_000),
 		Home:         rnd.IntN(n+1) - 1,
 		HomeTokens:   rnd.IntN(3) * rnd.IntN(15_000),
+		HomeLost:     losses[rnd.IntN(len(losses))],
 		ParentHome:   rnd.IntN(n+1) - 1,
 		Now:          now.Add(time.Duration(rnd.IntN(1000)) * time.Millisecond),
 	}

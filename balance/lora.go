@@ -2,10 +2,13 @@ package balance
 
 import "slices"
 
-// LoRA rates the replicas that have the request's LoRA adapter loaded,
-// [Candidate.Adapters], 1 and the rest 0. Where the adapters are unknown or
-// stale it has no vote, as with [Waiting]. All are equal if the request is for
-// the base model, or nobody's adapters are known.
+// LoRA rates the replicas for a request's LoRA adapter: 1 where it is in use,
+// [Candidate.Adapters]; 0.5 where it is not but there is room for it; 0 where as
+// many others are in use as the engine takes at a time, [Candidate.MaxAdapters],
+// so that the request would wait for one of them to go (vLLM skips it in its
+// queue until then), or where nobody knows how many that is. Where the adapters
+// are unknown or stale it has no vote, as with [Waiting]. All are equal if the
+// request is for the base model, or nobody's adapters are known.
 //
 // It is a preference and no filter: an engine loads an adapter that it does not
 // have when a request asks for it, if it knows where to find it. Give it less
@@ -16,8 +19,12 @@ func LoRA() Scorer {
 			return
 		}
 		for i := range candidates {
-			if c := &candidates[i]; c.adaptersKnown() && slices.Contains(c.Adapters, req.Adapter) {
+			switch c := &candidates[i]; {
+			case !c.adaptersKnown():
+			case slices.Contains(c.Adapters, req.Adapter):
 				scores[i] = 1
+			case len(c.Adapters) < c.MaxAdapters:
+				scores[i] = 0.5
 			}
 		}
 		abstain(candidates, scores, (*Candidate).adaptersKnown)

@@ -8,11 +8,13 @@ import (
 // Room is what an [Admission] knows of one replica. Make one with
 // [Admission.Join].
 type Room struct {
-	// Open says that the replica takes turns: it can be reached, is not asleep
-	// and is not being drained. The caller keeps it up to date.
+	// Open says that the replica takes turns: it can be reached and is not asleep.
+	// The caller keeps it up to date, as the next two.
 	Open bool
+	// Draining says that it takes no new residents.
+	Draining bool
 	// Others is the number of requests that others than this process have on the
-	// replica, as far as is known. The caller keeps it up to date.
+	// replica, as far as is known.
 	Others float64
 
 	capacity  int // tokens, 0 if unknown
@@ -49,6 +51,7 @@ type conversation struct {
 	prompt   int  // tokens of the last turn, 0 before its end
 	answer   int
 
+	gaveUp    int   // how often it gave its place up to one that waited
 	displaced bool  // it lost its place, and so its cache, to others
 	last      *Room // where its last turn was
 	idleAt    time.Time
@@ -196,7 +199,7 @@ func (a *Admission) Leave(r *Room) {
 // Takes reports whether a replica is open that is not among those to avoid.
 func (a *Admission) Takes(avoid []*Room) bool {
 	for _, r := range a.rooms {
-		if r.Open && !slices.Contains(avoid, r) {
+		if r.Open && !r.Draining && !slices.Contains(avoid, r) {
 			return true
 		}
 	}
@@ -207,6 +210,9 @@ func (a *Admission) Takes(avoid []*Room) bool {
 // is not to have them any more.
 func (a *Admission) Evict(r *Room) {
 	for _, c := range a.conversations {
+		if c.last == r {
+			c.last = nil
+		}
 		if c.room == r {
 			a.demote(c)
 		}
@@ -214,6 +220,9 @@ func (a *Admission) Evict(r *Room) {
 }
 
 func (t *Turn) mayUse(r *Room) bool { return r.Open && !slices.Contains(t.Avoid, r) }
+
+// mayEnter is mayUse for a room that the turn's conversation has no place in.
+func (t *Turn) mayEnter(r *Room) bool { return !r.Draining && t.mayUse(r) }
 
 // place picks the replica for a turn whose conversation has no place: its home
 // if that has room, unless its cache there was lost to others; else, of those
@@ -229,7 +238,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		last = t.Home
 	}
 	for _, r := range a.rooms {
-		if !t.mayUse(r) {
+		if !t.mayEnter(r) {
 			continue
 		}
 		tokens, load := r.claims(now, a.gaps.hold)
@@ -249,7 +258,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		if room < float64(t.footprint) && !alone && a.capacityOf(r) > 0 {
 			continue
 		}
-		if r == last && !t.conv.displaced {
+		if r == last && !t.conv.displaced && !t.Lost {
 			return r
 		}
 		if best == nil || load < bestLoad-0.05 ||

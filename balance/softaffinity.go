@@ -11,7 +11,9 @@ import (
 // that costs too much time: it leaves only for a replica on which the time to
 // first token, as [ExpectedTTFT] has it, is shorter than the home's by more
 // than margin, a fraction of the home's. With a margin of 0.25 a request that
-// would wait 8 s at home leaves for one that is expected in less than 6 s.
+// would wait 8 s at home leaves for one that is expected in less than 6 s. What
+// is probably lost of its prefix there, [Request].HomeLost, is no reason to
+// stay: with all of it lost the conversation goes by the queues, and the margin.
 //
 // A conversation without a home among the candidates goes where the expected
 // time is shortest; so does one that leaves. Of equal ones, to within a

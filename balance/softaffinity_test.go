@@ -114,6 +114,33 @@ func TestSoftAffinityWithoutSizes(t *testing.T) {
 	}
 }
 
+// Of the prompt's 10,000 tokens the home had 8,000.
+func TestSoftAffinityAndWhatIsLost(t *testing.T) {
+	const other, home = 0, 1
+	for _, tt := range []struct {
+		name    string
+		lost    float64
+		pending int
+		picked  int
+	}{
+		{"nothing", 0, 11_000, home},
+		{"a quarter", 0.25, 9000, home},
+		{"a quarter, and a queue that nothing lost would stand", 0.25, 11_000, other},
+		{"all, idle", 1, 0, home},
+		{"all, a queue within the margin", 1, 3000, home},
+		{"all, a longer queue", 1, 3500, other},
+		{"not a number", math.NaN(), 11_000, home},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			candidates := fleet(t, 2)
+			candidates[home].PendingPrefill = tt.pending
+			req := request(1)
+			req.Home, req.PromptTokens, req.HomeTokens, req.HomeLost = home, 10_000, 8000, tt.lost
+			assert.Equal(t, tt.picked, pick(t, softAffinity(t, 0.25), req, candidates))
+		})
+	}
+}
+
 // By its own scores: home if the home's is at least 1 - margin of the best, else
 // one of the best.
 func TestSoftAffinityFollowsExpectedTTFT(t *testing.T) {
