@@ -7,14 +7,25 @@ import (
 )
 
 // claim is a finished request that was sent to one rank of an endpoint. If the
-// rank header was honoured, that rank's engine has counted its prompt.
+// rank header was honoured, that rank's engine has counted its prompt. Or it is a
+// turn on an endpoint without ranks whose verdict waits for the next page to show
+// that the engine has not restarted meanwhile.
 type claim struct {
-	before  float64 // the engine's prompt tokens, on the last page before it was sent
+	// before is the engine's prompt tokens, on the last page before it was sent;
+	// below 0 if there is no rank to claim it of.
+	before  float64
 	ended   time.Time
 	prompt  int64
-	verdict Verdict // so far; "" if the request was no turn at home
+	turn    judgedTurn
 	api     string
 	suspect bool // a page has shown that it cannot be true
+}
+
+// judgedTurn is a turn at home and what it says.
+type judgedTurn struct {
+	verdict Verdict // "" if the request was no turn at home
+	gap     time.Duration
+	kept    float64 // of what the turn before left, 0 to 1
 }
 
 // claims are a member's, until a page shows whether they can be true. Other
@@ -87,8 +98,14 @@ func (c *claims) drop() []claim {
 // was seen of one, what the engine counts later must not hide it: together with
 // the others that ended by now it still has to fit.
 func refute(claims []claim, counted float64) (wrong, right []claim) {
+	claims = slices.DeleteFunc(claims, func(cl claim) bool {
+		if cl.before < 0 {
+			right = append(right, cl)
+		}
+		return cl.before < 0
+	})
 	if len(claims) == 0 {
-		return nil, nil
+		return nil, right
 	}
 	first, sum := claims[0].before, int64(0)
 	for _, cl := range claims {

@@ -14,15 +14,16 @@ func TestRefute(t *testing.T) {
 		wrong   []int64 // their prompts
 	}{
 		"none":                       {nil, 1000, nil},
-		"counted":                    {[]claim{{before: 0, prompt: 1000, verdict: Lost}}, 1000, nil},
-		"counted, and others'":       {[]claim{{before: 0, prompt: 1000, verdict: Lost}}, 9000, nil},
-		"not counted":                {[]claim{{before: 0, prompt: 1000, verdict: Lost}}, 999, []int64{1000}},
+		"counted":                    {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}}, 1000, nil},
+		"counted, and others'":       {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}}, 9000, nil},
+		"not counted":                {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}}, 999, []int64{1000}},
 		"not counted, a first turn":  {[]claim{{before: 500, prompt: 1000}}, 600, []int64{1000}},
-		"both counted":               {[]claim{{before: 0, prompt: 10, verdict: Lost}, {before: 10, prompt: 20, verdict: Lost}}, 30, nil},
-		"each alone fits, not both":  {[]claim{{before: 0, prompt: 1000, verdict: Lost}, {before: 0, prompt: 1000, verdict: Lost}}, 1500, nil},
-		"the suspect one of two":     {[]claim{{before: 0, prompt: 1000, verdict: Lost}, {before: 0, prompt: 1000, suspect: true}}, 1500, []int64{1000}},
-		"both warm: by luck":         {[]claim{{before: 0, prompt: 1000, verdict: Verified}, {before: 0, prompt: 1000, verdict: Verified}}, 1500, nil},
-		"an earlier one gives slack": {[]claim{{before: 0, prompt: 10, verdict: Lost}, {before: 5000, prompt: 1000, verdict: Lost}}, 6000, nil},
+		"both counted":               {[]claim{{before: 0, prompt: 10, turn: judgedTurn{verdict: Lost}}, {before: 10, prompt: 20, turn: judgedTurn{verdict: Lost}}}, 30, nil},
+		"each alone fits, not both":  {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}, {before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}}, 1500, nil},
+		"the suspect one of two":     {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Lost}}, {before: 0, prompt: 1000, suspect: true}}, 1500, []int64{1000}},
+		"both warm: by luck":         {[]claim{{before: 0, prompt: 1000, turn: judgedTurn{verdict: Verified}}, {before: 0, prompt: 1000, turn: judgedTurn{verdict: Verified}}}, 1500, nil},
+		"no rank to claim it of":     {[]claim{{before: -1, prompt: 1000}, {before: 0, prompt: 1000}}, 1000, nil},
+		"an earlier one gives slack": {[]claim{{before: 0, prompt: 10, turn: judgedTurn{verdict: Lost}}, {before: 5000, prompt: 1000, turn: judgedTurn{verdict: Lost}}}, 6000, nil},
 	} {
 		wrong, right := refute(tc.claims, tc.counted)
 		var got []int64
@@ -42,7 +43,7 @@ func TestClaimsRipenByPages(t *testing.T) {
 		wrong, right := c.page(counted, asked)
 		return len(wrong), len(right)
 	}
-	assert.True(t, c.add(claim{prompt: 10, verdict: Lost, ended: at}))
+	assert.True(t, c.add(claim{prompt: 10, turn: judgedTurn{verdict: Lost}, ended: at}))
 	for range 3 {
 		wrong, right := settled(0, later(-1))
 		assert.Zero(t, wrong+right, "those pages may have been written before the engine counted it")
@@ -52,15 +53,15 @@ func TestClaimsRipenByPages(t *testing.T) {
 	wrong, right = settled(0, later(time.Second))
 	assert.Equal(t, []int{1, 0}, []int{wrong, right}, "two do")
 
-	c.add(claim{prompt: 10, verdict: Lost, ended: at})
+	c.add(claim{prompt: 10, turn: judgedTurn{verdict: Lost}, ended: at})
 	settled(0, later(0))
 	wrong, right = settled(10, later(time.Second))
 	assert.Equal(t, []int{0, 1}, []int{wrong, right}, "the count was late")
 
 	// What ran there since does not hide what did not.
-	c.add(claim{prompt: 1000, verdict: Verified, ended: at})
+	c.add(claim{prompt: 1000, turn: judgedTurn{verdict: Verified}, ended: at})
 	settled(0, later(0))
-	c.add(claim{before: 0, prompt: 1100, verdict: Verified, ended: at.Add(time.Second)})
+	c.add(claim{before: 0, prompt: 1100, turn: judgedTurn{verdict: Verified}, ended: at.Add(time.Second)})
 	w, r := c.page(1100, later(time.Second))
 	assert.Len(t, w, 1)
 	assert.Len(t, r, 1)

@@ -25,6 +25,7 @@ type evidence struct {
 
 	// Of the watcher's goroutine alone.
 	last       metrics.Snapshot
+	engines    int // that it is the sum of
 	lastAt     time.Time
 	seen       bool
 	busy       bool // so was the engine on the last page
@@ -34,23 +35,31 @@ type evidence struct {
 // engineChange is what a page shows that the one before did not.
 type engineChange struct {
 	restarted, slept, woke, wedged, recovered bool
+	// since is from when on what ended ran on the new engine, if it restarted, as
+	// far as is known.
+	since time.Time
 }
 
-// note takes in a page. inFlight is the member's own count.
-func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engineChange) {
+// note takes in a page. s is the sum of that many engines, and inFlight the
+// member's own count.
+func (e *evidence) note(s metrics.Snapshot, engines, inFlight int, at time.Time) (c engineChange) {
 	if e.seen {
-		c.restarted = restarted(e.last, s)
+		c.restarted = newMark(e.last, s) || e.engines == engines && wentBack(e.last, s)
 		c.slept = s.Sleeping && !e.last.Sleeping
 		c.woke = !s.Sleeping && e.last.Sleeping
 	}
 	if c.restarted || c.slept || c.woke {
 		// A sleep of level 1 and above clears the prefix cache.
 		since := at
-		if start := time.Unix(0, int64(s.Started.Value*1e9)); c.restarted && s.Started.OK && start.Before(at) {
+		if c.restarted {
+			c.since = e.lastAt
+		}
+		if start := time.Unix(0, int64(s.Started.Value*1e9)); c.restarted && newMark(e.last, s) && start.Before(at) {
 			since = start // turns since then ran on the new engine
 			if since.Before(e.lastAt) {
 				since = e.lastAt // its clock is another
 			}
+			c.since = since
 		}
 		e.coldSince.Store(since.UnixNano())
 	}
@@ -74,16 +83,19 @@ func (e *evidence) note(s metrics.Snapshot, inFlight int, at time.Time) (c engin
 	case at.Sub(e.stuckSince) >= wedgedAfter:
 		c.wedged = !e.wedged.Swap(true)
 	}
-	e.last, e.lastAt, e.seen, e.busy = s, at, true, busy
+	e.last, e.engines, e.lastAt, e.seen, e.busy = s, engines, at, true, busy
 	return c
 }
 
-// restarted reports whether the engine began anew between two pages: its mark
-// changed, or a counter went back.
-func restarted(before, now metrics.Snapshot) bool {
-	if before.Started.OK && now.Started.OK {
-		return now.Started.Value != before.Started.Value
-	}
+// newMark reports whether the process that answers is another one than before, by
+// the time it was started.
+func newMark(before, now metrics.Snapshot) bool {
+	return before.Started.OK && now.Started.OK && now.Started.Value != before.Started.Value
+}
+
+// wentBack reports whether a counter began anew between two pages, as it does
+// when an engine is restarted, also by a process that goes on.
+func wentBack(before, now metrics.Snapshot) bool {
 	for _, c := range [...][2]metrics.Number{
 		{before.PromptTokens, now.PromptTokens},
 		{before.GenerationTokens, now.GenerationTokens},

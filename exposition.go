@@ -75,6 +75,29 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 			w.Sample(float64(v.n), "model", p.Model, "verdict", string(v.verdict))
 		}
 	})
+	w.Family("warmroute_gap_turns_total", "Turns at home that found their prefix or had lost it, by the longest pause before them in seconds.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		for _, g := range m.Gaps {
+			w.Sample(float64(g.Kept), "model", p.Model, "replica", m.Name, "up_to", g.upTo(), "verdict", string(Verified))
+			w.Sample(float64(g.Turns-g.Kept), "model", p.Model, "replica", m.Name, "up_to", g.upTo(), "verdict", string(Lost))
+		}
+	})
+	w.Family("warmroute_gap_expected_ratio", "Part of its prefix that a conversation is expected to find at home after a pause of so many seconds.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		for _, g := range m.Gaps {
+			w.Sample(g.Expected, "model", p.Model, "replica", m.Name, "up_to", g.upTo())
+		}
+	})
+	w.Family("warmroute_prefill_tokens_per_second", "Speed of prefill in computed prompt tokens, as learned; missing until it is.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		if m.PrefillRate != nil {
+			w.Sample(*m.PrefillRate, "model", p.Model, "replica", m.Name)
+		}
+	})
+	w.Family("warmroute_max_running", "The most requests that the replica's engine was seen to run.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.MaxRunning), "model", p.Model, "replica", m.Name)
+	})
 	w.Family("warmroute_problems", "Things that keep affinity from working; the stats say which.", metrics.KindGauge)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(len(p.Problems)), "model", p.Model) })
 

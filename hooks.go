@@ -40,8 +40,10 @@ type DoneEvent struct {
 	RouteEvent
 	Result Result
 	// Verdict is what the engine's count says of a turn at home, "" if it was
-	// none. [Ignored] is never told here, as it takes the next metrics page to
-	// see it: it is told as a ReplicaStateEvent.
+	// none. The next metrics page may show that it was another, [Ignored] or
+	// [Lost], which the stats count then: [Ignored] is told here only where the
+	// engine's version says it beforehand. That a rank header is ignored is told as
+	// a ReplicaStateEvent.
 	Verdict Verdict
 }
 

@@ -14,7 +14,7 @@ type Outcome string
 // The outcomes. Every request has exactly one.
 const (
 	Sticky  Outcome = "sticky"  // went to its conversation's home
-	Placed  Outcome = "placed"  // new conversation, or its home is gone: placed by load
+	Placed  Outcome = "placed"  // new conversation, or its home or its cache there is gone: placed by load
 	Spilled Outcome = "spilled" // home over the spill threshold: went elsewhere, keeps its home
 	Pinned  Outcome = "pinned"  // the client chose the rank
 	Unkeyed Outcome = "unkeyed" // no session key: placed by load
@@ -71,10 +71,10 @@ type Lease struct {
 
 // turn is what a lease knows of the time before it, to judge by afterwards.
 type turn struct {
-	routed   time.Time
-	expected uint32  // prompt tokens of the conversation's last turn, at home only
-	alone    bool    // no other request was in flight on the replica
-	counted  float64 // prompt tokens that its engine had counted; below 0 if not known
+	routed  time.Time
+	left    left    // by the conversation's last turn, at home only
+	alone   bool    // no other request was in flight on the replica
+	counted float64 // prompt tokens that its engine had counted; below 0 if not known
 }
 
 // ticket makes Done happen once. It is reused, each time with another use, so
@@ -94,9 +94,9 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome}
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
 	if l.session != nil && l.session.Home() == m.home {
-		l.expected = l.session.Memo() * memoTokens
+		l.left = leftOf(l.session.Memo())
 	}
-	if n := int64(w.promptTokens) - int64(l.expected); n > 0 { // probably to be computed
+	if n := int64(w.promptTokens) - int64(l.left.tokens(p.answers.kept.Load())); n > 0 { // probably to be computed
 		t.prefill.Store(n)
 		m.prefill.Add(n)
 	}

@@ -54,6 +54,7 @@ func (m *member) unreachable() {
 // reached notes that the endpoint answered.
 func (m *member) reached() {
 	if m.Reached() {
+		m.pool.router.scraper.Hurry(m.URL()) // it may be another engine
 		now := time.Now()
 		m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), "reached", now)
 	}

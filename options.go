@@ -33,6 +33,7 @@ type config struct {
 	failover       bool
 	streamUsage    bool
 	scrapeInterval time.Duration
+	scrapeJitter   func() float64
 	scrapeClient   *http.Client
 	logger         *slog.Logger
 	hooks          hooks
@@ -140,8 +141,14 @@ func WithMaxNumSeqs(n int) PoolOption {
 
 // WithAdapters names LoRA adapters that the engines of a pool serve beside its
 // model: requests for them belong to the pool, each adapter with conversations
-// of its own, since its prefixes are of no use to another. balance.LoRA prefers
-// replicas that have the adapter loaded.
+// of its own, since its prefixes are of no use to another. [balance.LoRA] prefers
+// replicas that have the adapter in use.
+//
+// While [Router.Run] goes on the adapters of vLLM and SGLang are found without it:
+// the entries of /v1/models that have a parent, read once a minute, and those that
+// vllm:lora_requests_info shows. A request for such a one goes only to endpoints
+// that have it; one that is named here may go to any endpoint of the pool, as
+// engines need that load adapters when they are first asked for.
 func WithAdapters(names ...string) PoolOption {
 	return poolOption(func(c *poolConfig) {
 		for _, n := range names {
@@ -328,9 +335,17 @@ func WithScrapeInterval(interval time.Duration) Option {
 	})
 }
 
-// WithScrapeClient sets the HTTP client for metrics pages and /server_info, for
-// endpoints that want credentials or a transport of their own there. It must
-// not be one whose transport is the router's.
+// WithScrapeJitter sets where the numbers, 0 to 1, come from by which the
+// pauses between scrapes vary by a tenth, so that a simulation can be repeated.
+// The function must be safe for concurrent use. Default math/rand/v2.Float64.
+func WithScrapeJitter(random func() float64) Option {
+	return option(func(c *config) { c.scrapeJitter = random })
+}
+
+// WithScrapeClient sets the HTTP client for metrics pages, /version, /v1/models
+// and /server_info, for endpoints that want credentials, as vLLM's --api-key does
+// for /v1/models, or a transport of their own there. It must not be one whose
+// transport is the router's.
 func WithScrapeClient(client *http.Client) Option {
 	return option(func(c *config) {
 		if client == nil {

@@ -62,17 +62,6 @@ type Router struct {
 	watchers map[uint64]*watcher
 }
 
-// pools is an immutable snapshot.
-type pools struct {
-	byModel map[string]*pool
-	order   []*pool
-	// fallback takes requests whose model is not known: the default pool, or
-	// the first one.
-	fallback *pool
-	// named says that a request's model must be known to route it.
-	named bool
-}
-
 // New returns a router for the given endpoints. It returns a [*ConfigError]
 // for a setting that is refused, and an error that wraps [ErrDuplicate] for two
 // endpoints that are the same. The router routes at once; [Router.Run] adds
@@ -109,6 +98,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 	}
 	scraper, err := metrics.NewScraper(metrics.Config{
 		Client: cfg.scrapeClient, Interval: cfg.scrapeInterval, Timeout: min(cfg.scrapeInterval, maxScrapeTimeout),
+		Jitter: cfg.scrapeJitter,
 	})
 	if err != nil {
 		return nil, err
@@ -123,90 +113,10 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 			return nil, err
 		}
 	}
-	if err := r.update(); err != nil {
+	if _, err := r.update(); err != nil {
 		return nil, err
 	}
 	return r, nil
-}
-
-// poolConfig is the configuration of one model's pool.
-func (r *Router) poolConfig(model string) (poolConfig, error) {
-	c := r.cfg.pool
-	for _, o := range r.cfg.pools[model] {
-		if o != nil {
-			o.applyPool(&c)
-		}
-	}
-	return c, c.err
-}
-
-// update brings pools and members in line with the set of replicas.
-func (r *Router) update() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	byModel := map[string][]*replica.Replica{}
-	var models []string
-	for _, m := range r.set.Replicas() {
-		if _, ok := byModel[m.Model()]; !ok {
-			models = append(models, m.Model())
-		}
-		byModel[m.Model()] = append(byModel[m.Model()], m)
-	}
-	old := r.pools.Load()
-	next := &pools{byModel: maps.Clone(old.byModel), order: slices.Clone(old.order)}
-	if next.byModel == nil {
-		next.byModel = map[string]*pool{}
-	}
-	for _, model := range models {
-		if next.byModel[model] == nil {
-			cfg, err := r.poolConfig(model)
-			if err != nil {
-				return err
-			}
-			p := newPool(r, model, cfg)
-			next.byModel[model] = p
-			next.order = append(next.order, p)
-		}
-	}
-	// A pool that has lost its last replica stays, so that its counts do and
-	// its requests are told that no replica is there rather than no model.
-	for _, p := range next.order {
-		if err := p.update(byModel[p.model]); err != nil {
-			return err
-		}
-	}
-	next.fallback = next.byModel[""]
-	if next.fallback == nil && len(next.order) > 0 {
-		next.fallback = next.order[0]
-	}
-	next.named = len(next.order) > 1 || len(next.order) == 1 && (next.order[0].model != "" || len(next.order[0].adapters) > 0)
-	r.pools.Store(next)
-	r.restoreAbsent(time.Now())
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// pool finds the pool of a model.
-func (r *Router) pool(model string) (*pool, error) {
-	ps := r.pools.Load()
-	if model == "" {
-		return ps.fallback, nil
-	}
-	if p := ps.byModel[model]; p != nil {
-		return p, nil
-	}
-	for _, p := range ps.order {
-		if p.isAdapter(model) {
-			return p, nil
-		}
-	}
-	if p := ps.byModel[""]; p != nil {
-		return p, nil
-	}
-	return nil, fmt.Errorf("%w %q", ErrUnknownModel, model)
 }
 
 // Route chooses a replica for the request and counts it as in flight there
@@ -292,7 +202,7 @@ func (r *Router) Add(e Endpoint) error {
 	if err := r.set.Add(e); err != nil {
 		return err
 	}
-	if err := r.update(); err != nil {
+	if err := r.changedSet(); err != nil {
 		return err
 	}
 	r.tell(e.URL, "added", r.set.Replicas())
@@ -321,7 +231,7 @@ func (r *Router) Remove(endpoint string) error {
 	if err := r.set.Remove(endpoint); err != nil {
 		return err
 	}
-	if err := r.update(); err != nil {
+	if err := r.changedSet(); err != nil {
 		return err
 	}
 	r.tell(endpoint, "removed", before)

@@ -71,8 +71,11 @@ func (r *Router) Run(ctx context.Context) error {
 				p.table.Sweep(now)
 			}
 			r.mu.Lock()
-			r.restoreAbsent(now) // forgets those whose TTL is over
+			done := r.restoreAbsent(now) // forgets those whose TTL is over
 			r.mu.Unlock()
+			for _, d := range done {
+				d.log(r.cfg.logger)
+			}
 		}
 	}
 }
@@ -163,7 +166,7 @@ func (r *Router) watcher(e replica.Added) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{router: r, endpoint: e.Endpoint, base: base}
+	w := &watcher{router: r, endpoint: e.Endpoint, base: base, facts: new(rankFacts)}
 	r.watchers[e.ID] = w
 	return w, nil
 }

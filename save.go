@@ -3,6 +3,7 @@ package warmroute
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -95,19 +96,30 @@ func (m *member) restore(bindings []affinity.Binding, away time.Duration, now ti
 	return n
 }
 
-// restoreAbsent binds the conversations of replicas that have come meanwhile.
-// The router's lock is held.
-func (r *Router) restoreAbsent(now time.Time) {
+// restored is conversations that were bound to a replica which has come.
+type restored struct {
+	replica  string
+	sessions int
+}
+
+func (r restored) log(logger *slog.Logger) {
+	logger.Info("sessions restored", "replica", r.replica, "sessions", r.sessions)
+}
+
+// restoreAbsent binds the conversations of replicas that have come meanwhile. The
+// router's lock is held, so the caller logs what is returned when it has given
+// the lock back.
+func (r *Router) restoreAbsent(now time.Time) (done []restored) {
 	r.absent = slices.DeleteFunc(r.absent, func(a absent) bool {
 		away := max(0, now.Sub(a.read))
 		m := r.member(a.Table, a.Home)
 		if m == nil {
 			return away >= r.cfg.ttl
 		}
-		n := m.restore(a.Bindings, away, now)
-		r.cfg.logger.Info("sessions restored", "replica", m.Name(), "sessions", n)
+		done = append(done, restored{m.Name(), m.restore(a.Bindings, away, now)})
 		return true
 	})
+	return done
 }
 
 // member finds a replica by the names that Save wrote.

@@ -91,16 +91,18 @@ func idle(ranks ...int) string {
 }
 
 // scraped runs test in a bubble with a running router whose pages are those
-// that the map holds, by "host" for metrics and "host/server_info".
+// that the map holds, by "host" for metrics and "host/version" and the like for
+// what else is asked.
 func scraped(t *testing.T, pages *pageSet, endpoints []warmroute.Endpoint, opts []warmroute.Option, test func(*testing.T, *warmroute.Router)) {
 	synctest.Test(t, func(t *testing.T) {
 		client := metricsClient(func(u string) string {
 			host := strings.TrimPrefix(u, "http://")
 			host, path, _ := strings.Cut(host, "/")
-			if strings.HasPrefix(path, "server_info") {
-				return pages.get(host + "/server_info")
+			path, _, _ = strings.Cut(path, "?")
+			if strings.HasSuffix(path, "metrics") {
+				return pages.get(host)
 			}
-			return pages.get(host)
+			return pages.get(host + "/" + path)
 		})
 		router := newRouter(t, endpoints, append(opts, warmroute.WithScrapeClient(client))...)
 		go func() { assert.NoError(t, router.Run(t.Context())) }()
@@ -124,13 +126,17 @@ func TestRanksAreDiscovered(t *testing.T) {
 		"b": idle(0),
 		"c": idle(2, 3), // hybrid: global labels, ranks 0 and 1 of this front end
 		"d": "",
+		"e": idle(7), // external: one rank behind each front end, which takes no header
 	})
-	scraped(t, pages, at("http://a", "http://b", "http://c", "http://d"), nil, func(t *testing.T, r *warmroute.Router) {
-		assert.Equal(t, []string{"a:80@0", "a:80@1", "a:80@2", "a:80@3", "b:80", "c:80@0", "c:80@1", "d:80"}, replicaNames(r))
+	scraped(t, pages, at("http://a", "http://b", "http://c", "http://d", "http://e"), nil, func(t *testing.T, r *warmroute.Router) {
+		assert.Equal(t, []string{"a:80@0", "a:80@1", "a:80@2", "a:80@3", "b:80", "c:80@0", "c:80@1", "d:80", "e:80"}, replicaNames(r))
+		for _, m := range r.Stats().Pools[0].Replicas {
+			assert.Equal(t, m.Name == "d:80", m.Running == nil, m.Name)
+		}
 
 		pages.set("a", idle(0, 1))
 		time.Sleep(1100 * time.Millisecond)
-		assert.Len(t, r.Replicas(), 8, "a page with fewer engines is not believed at once")
+		assert.Len(t, r.Replicas(), 9, "a page with fewer engines is not believed at once")
 		time.Sleep(2200 * time.Millisecond)
 		assert.Equal(t, "a:80@0 a:80@1 b:80", strings.Join(replicaNames(r)[:3], " "))
 
@@ -314,42 +320,6 @@ func TestAnEndpointThatComesBackIsAskedAnew(t *testing.T) {
 	})
 }
 
-func TestSpillThresholdIsFound(t *testing.T) {
-	waiting := func(running string) string {
-		return pageOf(map[int]engine{0: {running: running, waiting: "2"}})
-	}
-	t.Run("from server_info", func(t *testing.T) {
-		pages := newPages(map[string]string{"a": idle(0), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
-		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
-			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "server_info"}, r.Stats().Pools[0].Spill)
-		})
-	})
-	t.Run("learned", func(t *testing.T) {
-		pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "90", waiting: "0"}})})
-		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
-			assert.Equal(t, warmroute.Threshold{Value: 64, Source: "default"}, r.Stats().Pools[0].Spill, "nobody waits: that is not the limit")
-			pages.set("a", waiting("3"))
-			time.Sleep(2 * time.Second)
-			assert.Equal(t, warmroute.Threshold{Value: 4, Source: "learned"}, r.Stats().Pools[0].Spill, "three may be all the cache holds")
-			pages.set("a", waiting("48"))
-			time.Sleep(2 * time.Second)
-			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill)
-			pages.set("a", waiting("20"))
-			time.Sleep(2 * time.Second)
-			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "the most ever seen")
-			require.NoError(t, r.SetSpill("", 3))
-			require.NoError(t, r.SetSpill("", warmroute.Auto))
-			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "kept while a number was set")
-		})
-	})
-	t.Run("configured comes first", func(t *testing.T) {
-		pages := newPages(map[string]string{"a": waiting("48"), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
-		scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithMaxNumSeqs(100)}, func(t *testing.T, r *warmroute.Router) {
-			assert.Equal(t, warmroute.Threshold{Value: 25, Source: "max_num_seqs"}, r.Stats().Pools[0].Spill)
-		})
-	})
-}
-
 func TestGarbageMetricsChangeNothing(t *testing.T) {
 	for name, page := range map[string]string{
 		"html":      "<html><body>502 Bad Gateway</body></html>",
@@ -415,7 +385,9 @@ func TestAHangingMetricsPageDelaysNoOther(t *testing.T) {
 				<-r.Context().Done()
 				return nil, errors.New("gave up")
 			}
-			asked.Add(1)
+			if r.URL.Path == "/metrics" {
+				asked.Add(1)
+			}
 			return answer(200, io.NopCloser(strings.NewReader(idle(0)))), nil
 		})}
 		router := newRouter(t, at("http://hangs", "http://a"), warmroute.WithScrapeClient(client))

@@ -111,8 +111,8 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 	if s == nil {
 		return c
 	}
-	if a := m.adapters.Load(); a != nil {
-		c.Adapters = *a
+	if use := m.lora.Load(); use != nil {
+		c.Adapters, c.MaxAdapters = use.names, use.most
 	}
 	c.KVTokens = int(s.KVTokens.Value)
 	c.Age = max(0, now.Sub(s.at))

@@ -3,6 +3,7 @@ package warmroute_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,40 @@ func TestSpillJudgesTheHomeAlone(t *testing.T) {
 		}
 		lease.Done(warmroute.Result{})
 	}
+}
+
+func TestSpillThresholdIsFound(t *testing.T) {
+	waiting := func(running string) string {
+		return pageOf(map[int]engine{0: {running: running, waiting: "2"}})
+	}
+	t.Run("from server_info", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": idle(0), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
+		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "server_info"}, r.Stats().Pools[0].Spill)
+		})
+	})
+	t.Run("learned", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "90", waiting: "0"}})})
+		scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 64, Source: "default"}, r.Stats().Pools[0].Spill, "nobody waits: that is not the limit")
+			pages.set("a", waiting("3"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 4, Source: "learned"}, r.Stats().Pools[0].Spill, "three may be all the cache holds")
+			pages.set("a", waiting("48"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill)
+			pages.set("a", waiting("20"))
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "the most ever seen")
+			require.NoError(t, r.SetSpill("", 3))
+			require.NoError(t, r.SetSpill("", warmroute.Auto))
+			assert.Equal(t, warmroute.Threshold{Value: 12, Source: "learned"}, r.Stats().Pools[0].Spill, "kept while a number was set")
+		})
+	})
+	t.Run("configured comes first", func(t *testing.T) {
+		pages := newPages(map[string]string{"a": waiting("48"), "a/server_info": `{"vllm_config":{"scheduler_config":{"max_num_seqs":48}}}`})
+		scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithMaxNumSeqs(100)}, func(t *testing.T, r *warmroute.Router) {
+			assert.Equal(t, warmroute.Threshold{Value: 25, Source: "max_num_seqs"}, r.Stats().Pools[0].Spill)
+		})
+	})
 }

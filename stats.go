@@ -34,8 +34,13 @@ type PoolStats struct {
 	// Turns counts turns at home by what the engines' own counts say of them.
 	Turns         VerdictStats `json:"turns"`
 	VerifiedShare *float64     `json:"verified_share"`
-	// Gaps is how often a cache was still there after a pause of some length.
+	// Gaps is how often a cache was still there after a pause of some length, on
+	// all replicas, those that have left among them.
 	Gaps []GapStats `json:"gaps"`
+	// AnswersCached says that turns have shown to find the last answer in the cache
+	// behind the last prompt, so that it is expected there. Where it is false, too
+	// few have, or the chat template leaves something out of former answers.
+	AnswersCached bool `json:"answers_cached"`
 	// Problems are sentences about what keeps affinity from working.
 	Problems []string       `json:"problems"`
 	Replicas []ReplicaStats `json:"replicas"`
@@ -101,8 +106,12 @@ type ReplicaStats struct {
 	// PrefillRate is computed prompt tokens a second, learned from first bytes of
 	// streamed requests that had the replica to themselves.
 	PrefillRate *float64 `json:"prefill_tokens_per_s"`
-	// MaxRunning is the most requests that its engine was seen to run.
+	// MaxRunning is the most requests that its engine was seen to run. What of it
+	// was seen while others waited for capacity sets the spill threshold, where it
+	// is [Auto] and max_num_seqs is not known.
 	MaxRunning int `json:"max_running"`
+	// Gaps is how often the cache was still there after a pause of some length.
+	Gaps []GapStats `json:"gaps"`
 	// ScrapedAgo is the age of the scraped values in seconds. Stale says that
 	// they are too old to count in placements, or were never scraped.
 	ScrapedAgo *float64 `json:"scraped_ago_s"`
@@ -141,10 +150,12 @@ func (p *pool) stats(now time.Time) PoolStats {
 			Completion: c.completion.Load(), UnmeasuredRequests: c.unmeasured.Load(),
 			CachedShareLastHour: c.hour.share(now),
 		},
-		Turns: p.turns.stats(), Gaps: p.survival.stats(),
+		Turns: p.turns.stats(), AnswersCached: p.answers.kept.Load(),
 		Problems: p.problems(),
 		Replicas: []ReplicaStats{},
 	}
+	expected := p.survival.estimates(nil, now)
+	s.Gaps = p.survival.stats(expected)
 	s.VerifiedShare = s.Turns.VerifiedShare()
 	if keyed := s.Requests.Sticky + s.Requests.Placed + s.Requests.Spilled; keyed > 0 {
 		share := float64(s.Requests.Sticky) / float64(keyed)
@@ -152,6 +163,7 @@ func (p *pool) stats(now time.Time) PoolStats {
 	}
 	for _, m := range *p.members.Load() {
 		rs := m.stats(now, p.router.staleAfter())
+		rs.Gaps = m.survival.stats(m.survival.estimates(&expected, now))
 		s.Sessions += rs.Sessions
 		s.Replicas = append(s.Replicas, rs)
 	}

@@ -57,7 +57,8 @@ func TestStatsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &v))
 	want := strings.Fields(`since unknown_model pools.turns pools.turns.verified pools.turns.lost pools.turns.ignored
 		pools.turns.rewritten pools.turns.unmeasured pools.verified_share pools.gaps pools.gaps.up_to_s pools.gaps.turns
-		pools.gaps.kept pools.problems pools.replicas.turns pools.replicas.turns.verified pools.replicas.turns.lost
+		pools.gaps.kept pools.gaps.expected pools.replicas.gaps pools.replicas.gaps.up_to_s pools.replicas.gaps.turns
+		pools.replicas.gaps.kept pools.replicas.gaps.expected pools.answers_cached pools.problems pools.replicas.turns pools.replicas.turns.verified pools.replicas.turns.lost
 		pools.replicas.turns.ignored pools.replicas.turns.rewritten pools.replicas.turns.unmeasured
 		pools.replicas.verified_share pools.replicas.prefill_tokens_per_s pools.replicas.max_running pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
 		pools.in_flight pools.sessions pools.sticky_share pools.requests pools.requests.sticky pools.requests.placed
@@ -107,8 +108,11 @@ func TestTokens(t *testing.T) {
 
 func TestPrometheusText(t *testing.T) {
 	router := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 2, Model: `m"\`}})
-	turn(t, router, "s")
-	turn(t, router, "s")
+	for i := range 2 {
+		lease := route(t, router, warmroute.Request{Session: "s"})
+		lease.Answered()
+		lease.Done(warmroute.Result{Usage: warmroute.Usage{Prompt: 1000, Cached: int64(990 * i), Known: true, Measured: true}})
+	}
 	lease := route(t, router, warmroute.Request{Model: `m"\`})
 	lease.Done(warmroute.Result{FirstByte: 70 * time.Millisecond, Usage: warmroute.Usage{Prompt: 10, Cached: 4, Completion: 3, Known: true, Measured: true}})
 	route(t, router, warmroute.Request{})
@@ -143,13 +147,25 @@ func TestPrometheusText(t *testing.T) {
 	assert.InDelta(t, 4, value("warmroute_requests_total"), 0)
 	assert.InDelta(t, 1, value("warmroute_in_flight"), 0)
 	assert.InDelta(t, 1, value("warmroute_sessions"), 0)
-	assert.InDelta(t, 4, value("warmroute_prompt_tokens_total", "source", "cached"), 0)
-	assert.InDelta(t, 6, value("warmroute_prompt_tokens_total", "source", "computed"), 0)
+	assert.InDelta(t, 994, value("warmroute_prompt_tokens_total", "source", "cached"), 0)
+	assert.InDelta(t, 1016, value("warmroute_prompt_tokens_total", "source", "computed"), 0)
 	assert.InDelta(t, 3, value("warmroute_completion_tokens_total"), 0)
 	assert.InDelta(t, 64, value("warmroute_spill_threshold", "source", "default"), 0)
 	assert.InDelta(t, 1, value("warmroute_affinity"), 0)
 	assert.InDelta(t, 2, value("warmroute_replica_up"), 0)
 	assert.InDelta(t, 1, value("warmroute_first_byte_seconds", "replica", lease.Replica().Name()), 0)
+	assert.InDelta(t, 1, value("warmroute_gap_turns_total", "up_to", "10", "verdict", "verified"), 0)
+	assert.InDelta(t, 1, value("warmroute_gap_turns_total"), 0)
+	assert.InDelta(t, 2, value("warmroute_gap_expected_ratio", "up_to", "+Inf"), 0, "of both replicas")
+	assert.InDelta(t, 0, value("warmroute_max_running"), 0)
+	assert.NotContains(t, families, "warmroute_prefill_tokens_per_second", "not learned yet")
+	lease = route(t, router, warmroute.Request{Model: `m"\`})
+	if lease.Replica().InFlight() > 1 { // the other one has a request in flight
+		lease = route(t, router, warmroute.Request{Model: `m"\`})
+	}
+	lease.Done(warmroute.Result{FirstByte: time.Second, Usage: warmroute.Usage{Prompt: 3000, Known: true, Measured: true}})
+	assert.Contains(t, get(t, router.Handler(), "/metrics").Body.String(),
+		`warmroute_prefill_tokens_per_second{model="m\"\\",replica="`+lease.Replica().Name()+`"} 3000`)
 	for name := range families {
 		assert.True(t, strings.HasPrefix(name, "warmroute_"), name)
 	}

@@ -8,12 +8,13 @@ type Verdict string
 const (
 	// Verified: the prompt of the turn before was in the cache.
 	Verified Verdict = "verified"
-	// Lost: it was not there any more: evicted, or the engine restarted, slept
-	// or reset its cache.
+	// Lost: it was not there any more, or the answer behind it was not where
+	// answers are found again: evicted, or the engine restarted, slept or reset its
+	// cache.
 	Lost Verdict = "lost"
-	// Ignored: another rank served the turn, by the engine's own counters: the
-	// endpoint does not honour the rank header (vLLM before 0.14.0, and
-	// /v1/responses before 0.33.0).
+	// Ignored: another rank served the turn, by the engine's own counters, or the
+	// engine is known to choose the rank itself: the endpoint does not honour the
+	// rank header (vLLM before 0.14.0, and /v1/responses before 0.33.0).
 	Ignored Verdict = "ignored"
 	// Rewritten: the client changed what it had sent before: it compacted its
 	// context, or something near the beginning of the prompt changes each turn.
@@ -24,45 +25,119 @@ const (
 
 // turnEvidence is what is known of one turn at home.
 type turnEvidence struct {
-	expected int64 // prompt tokens of the turn before
+	left // by the turn before
+	// answers says that the pool's turns find the last answers in the cache too.
+	answers bool
+	// block is how many tokens the engine caches at a time.
+	block    int64
 	prompt   int64
 	cached   int64
 	measured bool
 	// cold says that the engine restarted or slept since the turn before.
 	cold bool
+	// unranked says that the engine chose the rank itself.
+	unranked bool
 	// written is how many tokens the engine has put into its cache since, and
 	// capacity how many that holds; below 0 if not known.
 	written, capacity int64
 }
 
-// blockSlack is the most that rounding down to blocks may take from a prefix:
-// vLLM's blocks are 16 to 64 tokens, and its last prompt token is always
-// computed.
-const blockSlack = 64 + 1
+const (
+	// defaultBlock is how many tokens vLLM caches at a time unless the model or the
+	// platform wants more, and what is taken for it while no page has told.
+	defaultBlock = 16
+	// templateTail is the most tokens at the end of a prompt that the next one
+	// need not have: what a chat template puts there for the answer to begin with,
+	// such as Qwen3's empty reasoning, and does not repeat before a former answer.
+	templateTail = 16
+	// shortestJudged is the fewest tokens, of the turn before and of this one, that
+	// say anything: agents ask for titles and the like under a conversation's key.
+	shortestJudged = 128
+)
 
-// verdict judges a turn; it is empty for one that is too short to say. That a rank header was ignored cannot be seen from one
-// turn alone; see claims.
+// found is how many cached tokens a turn must have at least whose first tokens
+// are in the cache: whole blocks, of which its last token is never one, since
+// vLLM computes it in any case; less one, which vLLM leaves out when it drafts
+// with EAGLE or MTP (v1/core/single_type_kv_cache_manager.py).
+func (e turnEvidence) found(first int64) int64 {
+	whole := min(first, e.prompt-1) / e.block * e.block
+	return whole - e.block
+}
+
+// verdict judges a turn; it is empty for one that is too short to say. That a
+// rank header was ignored cannot be seen from one turn alone; see claims.
 func (e turnEvidence) verdict() Verdict {
 	if !e.measured {
 		return Unmeasured
 	}
-	least := min(e.expected, e.prompt)
-	if least < 2*blockSlack {
-		return "" // so little may be rounded away
+	least := e.found(int64(e.left.prompt) - templateTail)
+	if min(int64(e.left.prompt), e.prompt) < shortestJudged || least <= 0 {
+		return ""
 	}
-	slack := max(blockSlack, least/20)
 	switch {
-	case e.cached+slack >= least:
+	case e.cached >= least && !(e.answers && e.answer() == answerGone && e.mayBeEvicted()):
 		return Verified
-	case e.prompt+slack < e.expected:
+	case e.unranked:
+		return Ignored
+	case e.prompt+templateTail < int64(e.left.prompt):
 		return Rewritten // shorter than what went before
 	case e.cold:
 		return Lost
-	case e.written >= 0 && e.capacity > 0 && e.written+e.prompt < e.capacity/2:
-		// Too little has been written since for an LRU cache to have lost it.
+	case e.cannotBeEvicted():
 		return Rewritten
 	}
 	return Lost
+}
+
+// cannotBeEvicted says that too little has been written since for an LRU cache to
+// have lost anything, mayBeEvicted that it was enough. Both are false if that is
+// not known.
+func (e turnEvidence) cannotBeEvicted() bool {
+	return e.writtenKnown() && e.written+e.prompt < e.capacity/2
+}
+
+func (e turnEvidence) mayBeEvicted() bool {
+	return e.cold || e.writtenKnown() && e.written+e.prompt >= e.capacity/2
+}
+
+func (e turnEvidence) writtenKnown() bool { return e.written >= 0 && e.capacity > 0 }
+
+// answerSeen is whether the answer of the turn before was found behind its prompt.
+type answerSeen int
+
+const (
+	answerUnknown answerSeen = iota
+	answerFound
+	answerGone
+	answerLeftOut // the prompt has no room for it
+)
+
+// answer looks for the answer of the turn before in a turn that has found that
+// one's prompt.
+func (e turnEvidence) answer() answerSeen {
+	// The most that the prompt alone can bring, although it was rounded down.
+	alone := int64(e.left.prompt) + memoUnit + templateTail
+	with := int64(e.left.prompt) + int64(e.left.answer)
+	switch {
+	case with-2*e.block <= alone || e.prompt <= alone:
+		return answerUnknown // too short, or the turn was made once more
+	case e.prompt <= with:
+		return answerLeftOut
+	case e.cached >= e.found(with):
+		return answerFound
+	}
+	return answerGone
+}
+
+// kept is the part of what the turn before left that was found, 0 to 1, not
+// counting the first tokens, which all conversations share and any replica has.
+// It is not ok if there is nothing else.
+func (e turnEvidence) kept(shared int64) (part float64, ok bool) {
+	own := min(int64(e.left.tokens(e.answers)), e.prompt-1) - shared
+	if own < e.block {
+		return 0, false
+	}
+	return min(1, float64(max(0, e.cached-shared))/float64(own)), true
 }
 
 // VerdictStats counts turns by verdict.

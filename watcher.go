@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmroute/warmroute/metrics"
@@ -21,16 +22,27 @@ type watcher struct {
 	endpoint Endpoint
 	base     *url.URL
 
+	facts *rankFacts
+	// adapters are the LoRA adapters that the endpoint was found to serve; nil if
+	// nothing is known of them. The maps are immutable.
+	adapters atomic.Pointer[map[string]bool]
+
 	mu      sync.Mutex // a page at a time; never held over I/O
 	failing bool
 	silent  bool    // the page has no engine series
-	asked   bool    // /server_info has been asked since started
 	started float64 // restart mark
 	fewer   int     // pages in a row that had fewer engines than known
 	told    int     // the number of engines that was complained about
-	anew    bool    // an engine's counters went back
-	proof   proof
-	later   []func() // what is to be told without the lock
+	anew    bool    // an engine has restarted
+	asked   inquiries
+	// version and release are the server's, empty and 0 if not known.
+	version    string
+	release    vllmRelease
+	ignoresAll bool // the rank header, by its version
+	// countsByReason says that the page has what vLLM has since that release.
+	countsByReason bool
+	proof          proof
+	later          []func() // what is to be told without the lock
 }
 
 // fewerPages is how many pages in a row must have fewer engines before it is
@@ -44,17 +56,23 @@ func (w *watcher) report(page metrics.Page, err error) (ask func(context.Context
 		hook.OnScrape(ScrapeEvent{URL: w.endpoint.URL, Page: page, Err: err})
 	}
 	wanted := w.take(page, err)
+	w.tell()
+	if wanted {
+		return w.ask
+	}
+	return nil
+}
+
+// tell tells what is to be told, without the lock: a hook may well ask for the
+// stats.
+func (w *watcher) tell() {
 	w.mu.Lock()
 	later := w.later
 	w.later = nil
 	w.mu.Unlock()
 	for _, tell := range later {
-		tell() // a hook may well ask for the stats
+		tell()
 	}
-	if wanted {
-		return w.serverInfo
-	}
-	return nil
 }
 
 // log logs when the lock is given back.
@@ -67,8 +85,17 @@ func (w *watcher) changed(m *member, reason string, at time.Time) {
 	w.later = append(w.later, func() { w.router.cfg.hooks.onState(m.Replica, m.state(at), reason, at) })
 }
 
+// update brings the router in line with what was found out of the endpoint.
+func (w *watcher) update() error {
+	restored, err := w.router.update()
+	for _, r := range restored {
+		w.later = append(w.later, func() { r.log(w.router.cfg.logger) })
+	}
+	return err
+}
+
 // take takes a page in, and reports whether the endpoint should be asked for
-// its limits.
+// what is not on it.
 func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +120,12 @@ func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	if len(page.Engines) == 0 {
 		return false
 	}
-	if s := page.Engines[0].Started; s.OK && w.started != 0 && s.Value != w.started {
+	s := page.Engines[0].Started
+	if s.OK && w.started != 0 && s.Value != w.started {
 		w.restarted()
+	}
+	if s.OK {
+		w.started = s.Value
 	}
 	engines := len(page.Engines)
 	if !page.RankHeader {
@@ -102,29 +133,27 @@ func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 	}
 	w.ranks(engines, page.Err == nil)
 	w.store(page)
-	if w.anew { // there is no mark to tell a restart by
+	if w.anew { // there may be no mark to tell a restart by
 		w.anew = false
-		w.restarted()
+		if !s.OK {
+			w.restarted()
+		}
 	}
-	s := page.Engines[0].Started
-	ask = !w.asked || s.OK && s.Value != w.started
-	if s.OK {
-		w.started = s.Value
-	}
-	return ask
+	w.countsByReason = w.countsByReason || page.Engines[0].WaitingForCapacity.OK
+	w.gate(page)
+	w.act()
+	w.inUse(page.LoRA)
+	w.asked.dialect = page.Dialect
+	return w.asked.due(page.Time)
 }
 
 // restarted forgets what was found out of the server that ran before: another
-// version may honour the rank header.
+// version may honour the rank header, and serve other adapters.
 func (w *watcher) restarted() {
-	w.proof = proof{}
-	changed, err := w.router.set.IgnoresRanks(w.endpoint.URL, false)
-	if err == nil && changed {
-		err = w.router.update()
-	}
-	if err != nil && !errors.Is(err, replica.ErrUnknown) {
-		w.log(slog.LevelWarn, "ranks not restored", "url", w.endpoint.URL, "err", err)
-	}
+	w.proof, w.version, w.release, w.ignoresAll, w.countsByReason = proof{}, "", 0, false, false
+	w.asked = inquiries{dialect: w.asked.dialect, start: w.asked.start + 1}
+	w.collapse(false)
+	w.facts.forget()
 }
 
 // ranks keeps the number of replicas behind the endpoint that of its engines.
@@ -143,7 +172,7 @@ func (w *watcher) ranks(engines int, whole bool) {
 	w.fewer = 0
 	changed, err := w.router.set.SetRanks(w.endpoint.URL, engines)
 	if err == nil && changed {
-		err = w.router.update()
+		err = w.update()
 		w.log(slog.LevelInfo, "ranks found", "url", w.endpoint.URL, "ranks", engines)
 	}
 	if errors.Is(err, replica.ErrUnknown) {
@@ -171,33 +200,25 @@ func (w *watcher) store(page metrics.Page) {
 			continue // a part of the engines is no whole
 		}
 		for i, m := range members {
+			m.facts.Store(w.facts)
 			if s, ok := engineOf(page.Engines, i, len(members), m.Rank()); ok && m.observe(s, page.Time) {
 				p.learn(s)
-				m.adapters.Store(loaded(page.LoRA))
+				m.lora.Store(inUse(page.LoRA))
 				w.note(m, s, page)
 			}
 		}
-		if len(members) > 1 {
-			w.act(p)
-		}
 	}
-}
-
-// loaded is the adapters that a page shows to be loaded; nil if it shows none,
-// since vLLM lists only those that have requests.
-func loaded(l *metrics.LoRA) *[]string {
-	if l == nil || len(l.Running)+len(l.Waiting) == 0 {
-		return nil
-	}
-	names := slices.Concat(l.Running, l.Waiting)
-	return &names
 }
 
 // note draws from a page what it shows of the engine's life, and holds what was
 // claimed of the engine against what it has counted.
 func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
 	at := page.Time
-	c := m.evidence.note(s, m.InFlight(), at)
+	engines := 1
+	if s.Engine == "" {
+		engines = len(page.Engines)
+	}
+	c := m.evidence.note(s, engines, m.InFlight(), at)
 	for _, e := range [...]struct {
 		happened bool
 		reason   string
@@ -214,88 +235,13 @@ func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
 			w.changed(m, e.reason, at)
 		}
 	}
-	w.anew = w.anew || c.restarted && !s.Started.OK
+	w.anew = w.anew || c.restarted
 	// Only of vLLM is it known that each engine counts each prompt it serves.
 	if c.restarted || !s.PromptTokens.OK || page.Dialect != metrics.VLLM().Name() {
-		for _, cl := range m.claims.drop() {
-			m.settle(cl.verdict)
-		}
+		w.unclaim(m, c.since)
 		return
 	}
-	wrong, right := m.claims.page(s.PromptTokens.Value, page.Asked)
-	for _, cl := range right {
-		m.settle(cl.verdict)
-		w.proof.of(cl.api).kept++
-	}
-	for _, cl := range wrong {
-		if cl.verdict != "" {
-			cl.verdict = Ignored
-		}
-		m.settle(cl.verdict)
-		w.proof.of(cl.api).broken++
-	}
-}
-
-// proof is what is known of an endpoint's obedience, by API.
-type proof struct {
-	apis map[string]*obedience
-	acts bool // it has been collapsed to one replica
-}
-
-// obedience counts claims that may be true and claims that were proved wrong.
-type obedience struct {
-	kept, broken int
-	ignored      bool
-}
-
-// enoughBroken is how many claims must be proved wrong, and for how many that
-// were not one must be. Where the header is honoured none ever is.
-const (
-	enoughBroken = 3
-	oneOf        = 20
-)
-
-func (p *proof) of(api string) *obedience {
-	if p.apis == nil {
-		p.apis = map[string]*obedience{}
-	}
-	o := p.apis[api]
-	if o == nil {
-		o = new(obedience)
-		p.apis[api] = o
-	}
-	return o
-}
-
-// act says loudly which APIs ignore the rank header, and routes an endpoint of
-// which all do as the one replica that it is.
-func (w *watcher) act(p *pool) {
-	all := len(w.proof.apis) > 0
-	for api, o := range w.proof.apis {
-		if o.broken >= max(enoughBroken, o.kept/oneOf) && !o.ignored {
-			o.ignored = true
-			problem := ignoredProblem(w.endpoint.URL, api)
-			w.log(slog.LevelError, problem)
-			for _, m := range *p.members.Load() {
-				if m.Endpoint().URL == w.endpoint.URL {
-					w.changed(m, "rank header ignored", time.Now())
-				}
-			}
-		}
-		all = all && o.ignored
-	}
-	if !all || w.proof.acts {
-		return
-	}
-	w.proof.acts = true
-	changed, err := w.router.set.IgnoresRanks(w.endpoint.URL, true)
-	if err == nil && changed {
-		w.log(slog.LevelError, "routed as one replica, since its rank header is ignored", "url", w.endpoint.URL)
-		err = w.router.update()
-	}
-	if err != nil && !errors.Is(err, replica.ErrUnknown) {
-		w.log(slog.LevelWarn, "ranks not given up", "url", w.endpoint.URL, "err", err)
-	}
+	w.claim(m, s.PromptTokens.Value, page.Asked)
 }
 
 // problems are the endpoint's, in sentences.
@@ -303,6 +249,9 @@ func (w *watcher) problems() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
+	if w.ignoresAll {
+		out = append(out, versionProblem(w.endpoint.URL, w.version))
+	}
 	for _, api := range slices.Sorted(maps.Keys(w.proof.apis)) {
 		if w.proof.apis[api].ignored {
 			out = append(out, ignoredProblem(w.endpoint.URL, api))
@@ -312,22 +261,4 @@ func (w *watcher) problems() []string {
 		out = append(out, w.endpoint.URL+" says nothing of its engines (vLLM's --disable-log-stats?): it is routed by the router's own counts")
 	}
 	return out
-}
-
-// serverInfo asks for the engine's max_num_seqs, which only a server in
-// development mode tells.
-func (w *watcher) serverInfo(ctx context.Context) {
-	w.mu.Lock()
-	w.asked = true
-	w.mu.Unlock()
-	n, err := w.router.scraper.MaxNumSeqs(ctx, w.base)
-	if err != nil {
-		w.router.cfg.logger.LogAttrs(ctx, slog.LevelDebug, "max_num_seqs not told", slog.String("url", w.endpoint.URL), slog.Any("err", err))
-		return
-	}
-	for _, p := range w.router.pools.Load().order {
-		if p.model == w.endpoint.Model {
-			p.setSpill(func(st *spillState) { st.serverInfo = n })
-		}
-	}
 }

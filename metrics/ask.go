@@ -9,8 +9,8 @@ import (
 	"net/url"
 )
 
-// ErrNotServed is wrapped by the errors of [Scraper.MaxNumSeqs] and
-// [Scraper.Version] if the endpoint does not tell.
+// ErrNotServed is wrapped by the errors of [Scraper.MaxNumSeqs],
+// [Scraper.Version] and [Scraper.Models] if the endpoint does not tell.
 var ErrNotServed = errors.New("not served by this endpoint")
 
 // question is where an engine answers in JSON what its page does not say.
@@ -27,6 +27,7 @@ type question[T any] struct {
 type (
 	maxNumSeqsTeller interface{ maxNumSeqs() question[int] }
 	versionTeller    interface{ version() question[string] }
+	modelsTeller     interface{ models() question[[]Model] }
 )
 
 // MaxNumSeqs asks the server at base for the most requests one engine
@@ -58,6 +59,28 @@ func (s *Scraper) Version(ctx context.Context, base *url.URL) (string, error) {
 	return askAny(ctx, s, base, func(d Dialect) (q question[string], ok bool) {
 		if t, teller := d.(versionTeller); teller {
 			return t.version(), true
+		}
+		return q, false
+	})
+}
+
+// Model is an entry of a server's list of models.
+type Model struct {
+	// ID is the name by which requests ask for it.
+	ID string
+	// Parent is the ID of the base model if this is a LoRA adapter, else "".
+	Parent string
+}
+
+// Models asks the server at base which models it serves, LoRA adapters among
+// them: vLLM (0.8.5 to 0.33) and SGLang at GET /v1/models, where an adapter is an
+// entry with a parent. vLLM wants its --api-key there. An adapter that is loaded
+// later, or by a resolver when it is first asked for, is on the list from then
+// on. It is as for [Scraper.MaxNumSeqs] otherwise.
+func (s *Scraper) Models(ctx context.Context, base *url.URL) ([]Model, error) {
+	return askAny(ctx, s, base, func(d Dialect) (q question[[]Model], ok bool) {
+		if t, teller := d.(modelsTeller); teller {
+			return t.models(), true
 		}
 		return q, false
 	})
@@ -153,6 +176,7 @@ func (vllm) maxNumSeqs() question[int] {
 }
 
 func (vllm) version() question[string] { return versionAt("/version") }
+func (vllm) models() question[[]Model] { return modelList() }
 
 func (sglang) maxNumSeqs() question[int] {
 	return question[int]{
@@ -178,6 +202,7 @@ func (sglang) maxNumSeqs() question[int] {
 }
 
 func (sglang) version() question[string] { return versionAt("/server_info") }
+func (sglang) models() question[[]Model] { return modelList() }
 
 func (llamaCPP) maxNumSeqs() question[int] {
 	return question[int]{
@@ -209,6 +234,39 @@ func versionAt(path string) question[string] {
 				return "", fmt.Errorf("%w: no version", ErrNotServed)
 			}
 			return info.Version, nil
+		},
+	}
+}
+
+// modelList is OpenAI's list of models, with parents.
+func modelList() question[[]Model] {
+	return question[[]Model]{
+		path: "/v1/models",
+		answer: func(body []byte) ([]Model, error) {
+			var list struct {
+				Data []struct {
+					ID     string  `json:"id"`
+					Parent *string `json:"parent"`
+				} `json:"data"`
+			}
+			if err := json.Unmarshal(body, &list); err != nil {
+				return nil, err
+			}
+			var all []Model
+			for _, m := range list.Data {
+				if m.ID == "" {
+					continue
+				}
+				entry := Model{ID: m.ID}
+				if m.Parent != nil {
+					entry.Parent = *m.Parent
+				}
+				all = append(all, entry)
+			}
+			if all == nil {
+				return nil, fmt.Errorf("%w: no models", ErrNotServed)
+			}
+			return all, nil
 		},
 	}
 }

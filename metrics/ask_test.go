@@ -179,3 +179,53 @@ func TestVersion(t *testing.T) {
 	_, err = s.Version(t.Context(), nil)
 	require.ErrorContains(t, err, "base URL")
 }
+
+// TestModels has the list of models as vLLM 0.26 sends it, with an adapter, and
+// as SGLang does.
+func TestModels(t *testing.T) {
+	const vllmList = `{"object":"list","data":[` +
+		`{"id":"base","object":"model","created":1,"owned_by":"vllm","root":"/models/base","parent":null,"max_model_len":8192,"permission":[{"id":"modelperm-1","allow_view":true}]},` +
+		`{"id":"sql","object":"model","created":1,"owned_by":"vllm","root":"/adapters/sql","parent":"base","max_model_len":null,"permission":[]}]}`
+	const sglangList = `{"object":"list","data":[{"id":"base","object":"model","owned_by":"sglang","root":"base","max_model_len":8192},` +
+		`{"id":"sql","object":"model","owned_by":"sglang","root":"/adapters/sql","parent":"base","max_model_len":null}]}`
+	both := []metrics.Model{{ID: "base"}, {ID: "sql", Parent: "base"}}
+	tests := []struct {
+		name    string
+		dialect metrics.Dialect
+		answer  string // "" is a 404
+		want    []metrics.Model
+	}{
+		{"vLLM", metrics.VLLM(), vllmList, both},
+		{"SGLang", metrics.SGLang(), sglangList, both},
+		{"unknown", nil, vllmList, both},
+		{"404", metrics.VLLM(), "", nil},
+		{"empty", metrics.VLLM(), `{"object":"list","data":[]}`, nil},
+		{"no data", metrics.VLLM(), `{}`, nil},
+		{"no ID", metrics.VLLM(), `{"data":[{"parent":"base"},{"id":"base"}]}`, []metrics.Model{{ID: "base"}}},
+		{"another shape", metrics.VLLM(), `{"data":[{"id":7}]}`, nil},
+		{"one that is not asked", metrics.TGI(), vllmList, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			answers := map[string]string{}
+			if tt.answer != "" {
+				answers["/prefix/v1/models"] = tt.answer
+			}
+			s, _ := asked(t, metrics.Config{Dialect: tt.dialect}, answers)
+			got, err := s.Models(t.Context(), at(t, "http://h/prefix"))
+			assert.Equal(t, tt.want, got)
+			if tt.want == nil {
+				require.ErrorIs(t, err, metrics.ErrNotServed)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	s := scraperOf(t, metrics.Config{Dialect: metrics.VLLM()}, func(*http.Request) (*http.Response, error) {
+		return answer(http.StatusUnauthorized, strings.NewReader(`{"error":"Unauthorized"}`)), nil
+	})
+	_, err := s.Models(t.Context(), at(t, "http://h"))
+	var status *metrics.StatusError
+	require.ErrorAs(t, err, &status, "it wants the API key")
+	assert.Equal(t, http.StatusUnauthorized, status.Code)
+}

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"bytes"
 	"math"
+	"net/http"
 	"reflect"
 	"testing"
 
@@ -89,5 +90,22 @@ func fuzzDialect(f *testing.F, d metrics.Dialect) {
 		again, errAgain := d.Parse(append([]byte("{junk\n"), bytes.TrimPrefix(before, []byte("\ufeff"))...))
 		require.Equal(t, page, again)
 		require.Equal(t, err == nil, errAgain == nil)
+	})
+}
+
+func FuzzModels(f *testing.F) {
+	f.Add([]byte(`{"data":[{"id":"base","parent":null},{"id":"sql","parent":"base"}]}`))
+	f.Add([]byte(`{"data":[{},null,{"id":""}]}`))
+	f.Add([]byte(`{"data":{"id":7}}`))
+	f.Add([]byte(`<html>`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := scraperOf(t, metrics.Config{Dialect: metrics.VLLM()}, func(*http.Request) (*http.Response, error) {
+			return answer(http.StatusOK, bytes.NewReader(body)), nil
+		})
+		models, err := s.Models(t.Context(), at(t, "http://h"))
+		require.Equal(t, err != nil, len(models) == 0)
+		for _, m := range models {
+			require.NotEmpty(t, m.ID)
+		}
 	})
 }

@@ -125,6 +125,19 @@ func nameOf(line []byte) []byte {
 	return line
 }
 
+// shortName returns what follows an engine's prefix in a name, nil if the name
+// does not have it. Dialects write a colon behind it, and relabellings an
+// underscore.
+func shortName(name []byte, prefix string) []byte {
+	if len(name) <= len(prefix) || string(name[:len(prefix)]) != prefix {
+		return nil
+	}
+	if c := name[len(prefix)]; c != ':' && c != '_' {
+		return nil
+	}
+	return name[len(prefix)+1:]
+}
+
 // isMetricsPage tells whether a page in which no engine was found is a metrics
 // page at all. One without anything is: an engine that has not counted yet
 // (vllm#8612).

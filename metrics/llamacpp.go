@@ -2,14 +2,17 @@ package metrics
 
 // LlamaCPP reads the page of llama.cpp's server, which needs --metrics.
 //
-//   - PromptTokens counts only what was computed: prompt tokens that were in a
-//     slot's cache are not in it.
+//   - PromptTokens is prompt_tokens_total, which counts only what was computed,
+//     and prompt_tokens_cached_total, which servers since August 2026 have. Of an
+//     older one, prompt tokens that were in a slot's cache are not in it, and there
+//     is no prefix count.
 //   - Steps is n_decode_total.
 //   - KVUsage is kv_cache_usage_ratio, which newer servers do not have.
-//   - There is no model name, no prefix count and no restart mark. MaxNumSeqs is
-//     not on the page: [Scraper.MaxNumSeqs] asks for the number of slots.
+//   - There is no model name and no restart mark. MaxNumSeqs is not on the page:
+//     [Scraper.MaxNumSeqs] asks for the number of slots.
 //
-// Source: tools/server/README.md of llama.cpp.
+// The counters move when a request ends, not while it runs. Sources:
+// tools/server/README.md of llama.cpp, and pages of builds 9080 and 11151.
 func LlamaCPP() Dialect { return llamaCPP{} }
 
 type llamaCPP struct{}
@@ -22,6 +25,7 @@ const (
 	llamaWaiting
 	llamaUsage
 	llamaPrompt
+	llamaCached
 	llamaGeneration
 	llamaSteps
 )
@@ -36,6 +40,8 @@ func llamaCPPSeriesOf(name []byte) series {
 		return llamaUsage
 	case "llamacpp:prompt_tokens_total":
 		return llamaPrompt
+	case "llamacpp:prompt_tokens_cached_total":
+		return llamaCached
 	case "llamacpp:tokens_predicted_total":
 		return llamaGeneration
 	case "llamacpp:n_decode_total":
@@ -48,6 +54,7 @@ func llamaCPPSeriesOf(name []byte) series {
 func (llamaCPP) Parse(page []byte) (Page, error) {
 	var parser lineParser
 	var s Snapshot
+	var computed Number
 	seen := false
 	for id, line := range parser.samples(page, llamaCPPSeriesOf) {
 		seen = true
@@ -60,7 +67,9 @@ func (llamaCPP) Parse(page []byte) (Page, error) {
 		case llamaUsage:
 			replace(&s.KVUsage, fraction(line.value))
 		case llamaPrompt:
-			replace(&s.PromptTokens, n)
+			replace(&computed, n)
+		case llamaCached:
+			replace(&s.PrefixHits, n)
 		case llamaGeneration:
 			replace(&s.GenerationTokens, n)
 		case llamaSteps:
@@ -69,6 +78,11 @@ func (llamaCPP) Parse(page []byte) (Page, error) {
 	}
 	if !seen {
 		return Page{}, parser.err()
+	}
+	s.PromptTokens = computed
+	if computed.OK && s.PrefixHits.OK {
+		add(&s.PromptTokens, s.PrefixHits)
+		s.PrefixQueries = s.PromptTokens
 	}
 	return Page{Engines: []Snapshot{s}}, parser.err()
 }

@@ -9,8 +9,9 @@ import "strings"
 type LoRA struct {
 	// Max is the most adapters an engine has in a batch: --max-loras.
 	Max Number
-	// Running and Waiting are the names of the adapters with requests in the
-	// batch and in the queue.
+	// Running and Waiting are the names of the adapters with requests in the batch
+	// and in the queue. vLLM's V1 engine lists every adapter with a request in
+	// either under both, also at 0 (v1/metrics/stats.py).
 	Running, Waiting []string
 }
 

@@ -32,6 +32,21 @@ func TestNIM(t *testing.T) {
 			}),
 		},
 		{
+			name: "as recorded in April 2026: successes without a reason, and nothing of the cache",
+			page: page(
+				`num_requests_waiting{model_name="org/m"} 1.0`,
+				`num_request_max{model_name="org/m"} 2048.0`,
+				`prompt_tokens_total{model_name="org/m"} 603.0`,
+				`generation_tokens_total{model_name="org/m"} 997.0`,
+				`time_per_output_token_seconds_count{model_name="org/m"} 963.0`,
+				`request_prompt_tokens_sum{model_name="org/m"} 603.0`,
+				`request_success_total{model_name="org/m"} 34.0`,
+			),
+			want: one(metrics.Snapshot{
+				Model: "org/m", Waiting: num(1), MaxNumSeqs: num(2048), PromptTokens: num(603), GenerationTokens: num(997), RequestsFinished: num(34),
+			}),
+		},
+		{
 			name: "only successes are counted",
 			page: page(`num_requests_running{model_name="m"} 0.0`, `request_success_total{finished_reason="stop",model_name="m"} 3.0`),
 			want: one(metrics.Snapshot{Model: "m", Running: num(0), RequestsFinished: num(3)}),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
@@ -52,6 +53,9 @@ type Config struct {
 	// Interval is the pause of [Scraper.Watch] between two scrapes of one
 	// endpoint. Default: 1 s.
 	Interval time.Duration
+	// Jitter gives the numbers, 0 to 1, by which [Scraper.Watch] varies its
+	// pauses. It must be safe for concurrent use. Default: math/rand/v2.Float64.
+	Jitter func() float64
 	// Timeout bounds one scrape, from dialing to the last byte of the body.
 	// Default: 1 s.
 	Timeout time.Duration
@@ -66,6 +70,7 @@ type Scraper struct {
 	owned    bool      // the client is ours
 	dialects []Dialect // of endpoints for which none is set
 	interval time.Duration
+	jitter   func() float64
 	timeout  time.Duration
 	maxBytes int64
 	buffers  sync.Pool // of *bytes.Buffer
@@ -73,6 +78,7 @@ type Scraper struct {
 	mu        sync.Mutex
 	flights   map[string]*flight   // by endpointKey
 	endpoints map[string]*endpoint // by endpointKey
+	watches   map[string]watching  // by endpointKey
 }
 
 // NewScraper returns a scraper. It refuses negative durations and sizes.
@@ -88,10 +94,15 @@ func NewScraper(config Config) (*Scraper, error) {
 	s := &Scraper{
 		dialects:  Dialects(),
 		interval:  cmp.Or(config.Interval, DefaultInterval),
+		jitter:    config.Jitter,
 		timeout:   cmp.Or(config.Timeout, DefaultTimeout),
 		maxBytes:  cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		flights:   make(map[string]*flight),
 		endpoints: make(map[string]*endpoint),
+		watches:   make(map[string]watching),
+	}
+	if s.jitter == nil {
+		s.jitter = rand.Float64
 	}
 	if config.Dialect != nil {
 		s.dialects = []Dialect{config.Dialect}

@@ -1,7 +1,5 @@
 package metrics
 
-import "bytes"
-
 // SGLang reads the page of SGLang, which needs --enable-metrics.
 //
 //   - Engine is dp_rank, a label that is there only with data parallelism.
@@ -13,6 +11,7 @@ import "bytes"
 //     engine counts itself, stands in for them; RequestsFinished is missing then.
 //   - cached_tokens_total is not on the page before the first hit: PrefixHits is
 //     missing, not 0.
+//   - KVTokens is max_total_num_tokens, BlockTokens is page_size.
 //   - Steps is the sum of cuda_graph_passes_total, Preemptions is
 //     num_retracted_requests_total.
 //   - There is no restart mark.
@@ -25,26 +24,28 @@ type sglang struct{}
 func (sglang) Name() string    { return "sglang" }
 func (sglang) Paths() []string { return []string{"/metrics"} }
 
+// What is gathered of each engine. From sglangPrompt on the front end may have
+// counted it, for all its engines.
 const (
 	sglangRunning series = iota + 1
 	sglangWaiting
 	sglangUsage
 	sglangKVTokens
+	sglangPageSize
 	sglangRetracted
 	sglangPasses
-	sglangRealtime
+	sglangComputed // realtime_tokens_total by mode
+	sglangFromCache
+	sglangDecoded
 	sglangPrompt
 	sglangGeneration
 	sglangCached
 	sglangFinished
+	sglangCount // of the above, and one
 )
 
 func sglangSeriesOf(name []byte) series {
-	name, ok := bytes.CutPrefix(name, []byte("sglang"))
-	if !ok || len(name) == 0 || name[0] != ':' && name[0] != '_' {
-		return otherSeries
-	}
-	switch string(name[1:]) {
+	switch string(shortName(name, "sglang")) {
 	case "num_running_reqs":
 		return sglangRunning
 	case "num_queue_reqs":
@@ -53,12 +54,14 @@ func sglangSeriesOf(name []byte) series {
 		return sglangUsage
 	case "max_total_num_tokens":
 		return sglangKVTokens
+	case "page_size":
+		return sglangPageSize
 	case "num_retracted_requests_total":
 		return sglangRetracted
 	case "cuda_graph_passes_total":
 		return sglangPasses
 	case "realtime_tokens_total":
-		return sglangRealtime
+		return sglangComputed // until the mode is known
 	case "prompt_tokens_total":
 		return sglangPrompt
 	case "generation_tokens_total":
@@ -67,6 +70,19 @@ func sglangSeriesOf(name []byte) series {
 		return sglangCached
 	case "num_requests_total":
 		return sglangFinished
+	}
+	return otherSeries
+}
+
+// sglangMode tells the modes of realtime_tokens_total apart.
+func sglangMode(mode []byte) series {
+	switch string(mode) {
+	case "prefill_compute":
+		return sglangComputed
+	case "prefill_cache":
+		return sglangFromCache
+	case "decode":
+		return sglangDecoded
 	}
 	return otherSeries
 }
@@ -115,55 +131,32 @@ func (sglang) Parse(page []byte) (Page, error) {
 
 // sglangEngine gathers one engine's series.
 type sglangEngine struct {
-	model                                string
-	running, waiting, usage, kvTokens    replicated
-	retracted, passes                    replicated
-	computed, fromCache, decoded         replicated // realtime_tokens_total by mode
-	prompt, generation, cached, finished replicated
+	model string
+	of    [sglangCount]replicated
 }
 
 func (e *sglangEngine) add(id series, s *sample) {
 	setName(&e.model, s.label("model_name"))
 	n, rank := nonNegative(s.value), schedulerRank(s)
 	switch id {
-	case sglangRunning:
-		e.running.set(rank, n)
-	case sglangWaiting:
-		e.waiting.set(rank, n)
 	case sglangUsage:
-		e.usage.set(rank, fraction(s.value))
-	case sglangKVTokens:
-		e.kvTokens.set(rank, n)
-	case sglangRetracted:
-		e.retracted.set(rank, n)
-	case sglangPasses:
-		e.passes.add(rank, n)
-	case sglangRealtime:
-		switch string(s.label("mode")) {
-		case "prefill_compute":
-			e.computed.set(rank, n)
-		case "prefill_cache":
-			e.fromCache.set(rank, n)
-		case "decode":
-			e.decoded.set(rank, n)
+		n = fraction(s.value)
+	case sglangComputed:
+		if id = sglangMode(s.label("mode")); id == otherSeries {
+			return
 		}
-	case sglangPrompt:
-		e.prompt.add(rank, n)
-	case sglangGeneration:
-		e.generation.add(rank, n)
-	case sglangCached:
-		e.cached.add(rank, n)
-	case sglangFinished:
-		e.finished.add(rank, n)
+	case sglangPasses, sglangPrompt, sglangGeneration, sglangCached, sglangFinished:
+		e.of[id].add(rank, n) // it comes in parts
+		return
 	}
+	e.of[id].set(rank, n)
 }
 
 // take gives the only engine what the front end counted.
 func (e *sglangEngine) take(frontend *sglangEngine) {
-	replace(&e.prompt.Number, frontend.prompt.Number)
-	replace(&e.generation.Number, frontend.generation.Number)
-	replace(&e.cached.Number, frontend.cached.Number)
-	replace(&e.finished.Number, frontend.finished.Number)
+	for id := sglangPrompt; id < sglangCount; id++ {
+		replace(&e.of[id].Number, frontend.of[id].Number)
+	}
 	if e.model == "" {
 		e.model = frontend.model
 	}
@@ -172,23 +165,24 @@ func (e *sglangEngine) take(frontend *sglangEngine) {
 // takeRealtime gives one of several engines what it counted itself, where the
 // front end's counts are not told apart.
 func (e *sglangEngine) takeRealtime() {
-	if !e.prompt.OK && !e.cached.OK {
-		add(&e.prompt.Number, e.computed.Number)
-		add(&e.prompt.Number, e.fromCache.Number)
-		e.cached = e.fromCache
+	if !e.of[sglangPrompt].OK && !e.of[sglangCached].OK {
+		add(&e.of[sglangPrompt].Number, e.of[sglangComputed].Number)
+		add(&e.of[sglangPrompt].Number, e.of[sglangFromCache].Number)
+		e.of[sglangCached] = e.of[sglangFromCache]
 	}
-	if !e.generation.OK {
-		e.generation = e.decoded
+	if !e.of[sglangGeneration].OK {
+		e.of[sglangGeneration] = e.of[sglangDecoded]
 	}
 }
 
 func (e *sglangEngine) snapshot() Snapshot {
+	n := func(id series) Number { return e.of[id].Number }
 	return Snapshot{
-		Model: e.model, Running: e.running.Number, Waiting: e.waiting.Number,
-		KVUsage: e.usage.Number, KVTokens: e.kvTokens.Number,
-		PrefixQueries: e.prompt.Number, PrefixHits: e.cached.Number,
-		PromptTokens: e.prompt.Number, GenerationTokens: e.generation.Number,
-		Preemptions: e.retracted.Number, RequestsFinished: e.finished.Number, Steps: e.passes.Number,
+		Model: e.model, Running: n(sglangRunning), Waiting: n(sglangWaiting),
+		KVUsage: n(sglangUsage), KVTokens: n(sglangKVTokens), BlockTokens: n(sglangPageSize),
+		PrefixQueries: n(sglangPrompt), PrefixHits: n(sglangCached),
+		PromptTokens: n(sglangPrompt), GenerationTokens: n(sglangGeneration),
+		Preemptions: n(sglangRetracted), RequestsFinished: n(sglangFinished), Steps: n(sglangPasses),
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // TestSGLang has pages with the names and labels of SGLang's
-// python/sglang/srt/observability/metrics_collector.py.
+// python/sglang/srt/observability/metrics_collector.py, and with what recorded
+// pages have.
 func TestSGLang(t *testing.T) {
 	runPageTests(t, metrics.SGLang(), []pageTest{
 		{
@@ -39,6 +40,57 @@ func TestSGLang(t *testing.T) {
 				PrefixQueries: num(4000), PrefixHits: num(1600), PromptTokens: num(4000), GenerationTokens: num(500),
 				Preemptions: num(2), RequestsFinished: num(16), Steps: num(100),
 			}),
+		},
+		{
+			name: "0.4, as recorded: no label but the model's name, counts in scientific notation",
+			page: page(
+				`sglang:prompt_tokens_total{model_name="org/m"} 8.128902e+06`,
+				`sglang:generation_tokens_total{model_name="org/m"} 7.557572e+06`,
+				`sglang:token_usage{model_name="org/m"} 0.28`,
+				`sglang:cache_hit_rate{model_name="org/m"} 0.007507552643049313`,
+				`sglang:func_latency_seconds_count{name="generate_request"} 14007.0`,
+				`sglang:num_running_reqs{model_name="org/m"} 162.0`,
+				`sglang:num_used_tokens{model_name="org/m"} 123859.0`,
+				`sglang:num_queue_reqs{model_name="org/m"} 2826.0`,
+			),
+			want: one(metrics.Snapshot{
+				Model: "org/m", Running: num(162), Waiting: num(2826), KVUsage: num(0.28),
+				PrefixQueries: num(8128902), PromptTokens: num(8128902), GenerationTokens: num(7557572),
+			}),
+		},
+		{
+			name: "September 2026, as recorded: pages, pools, an aggregate beside priorities, and two tensor ranks",
+			page: page(
+				`sglang:max_total_num_tokens{engine_type="unified",model_name="m",priority="",tp_rank="0"} 1041408`,
+				`sglang:max_total_num_tokens{engine_type="unified",model_name="m",priority="",tp_rank="1"} 1041408`,
+				`sglang:page_size{engine_type="unified",model_name="m",priority="",tp_rank="0"} 16`,
+				`sglang:page_size{engine_type="unified",model_name="m",priority="",tp_rank="1"} 16`,
+				`sglang:num_pages{engine_type="unified",model_name="m",priority="",tp_rank="0"} 65088`,
+				`sglang:kv_available_tokens{engine_type="unified",model_name="m",priority="",tp_rank="0"} 300000`,
+				`sglang:num_running_reqs{engine_type="unified",model_name="m",priority="",tp_rank="0"} 3`,
+				`sglang:num_running_reqs{engine_type="unified",model_name="m",priority="10",tp_rank="0"} 2`,
+				`sglang:num_running_reqs{engine_type="unified",model_name="m",priority="-9223372036854775808",tp_rank="0"} 1`,
+				`sglang:num_retracted_reqs{engine_type="unified",model_name="m",priority="",tp_rank="0"} 7`,
+				`sglang:realtime_tokens_total{engine_type="unified",mode="prefill_compute",model_name="m",tp_rank="0"} 971400`,
+				`sglang:realtime_tokens_total{engine_type="unified",mode="prefill_cache",model_name="m",tp_rank="0"} 3829888`,
+				`sglang:realtime_tokens_total{engine_type="unified",mode="decode",model_name="m",tp_rank="0"} 156755`,
+				`sglang:prompt_tokens_total{engine_type="unified",is_streaming="true",model_name="m"} 4668037`,
+				`sglang:generation_tokens_total{engine_type="unified",is_streaming="true",model_name="m"} 147139`,
+				`sglang:cached_tokens_total{cache_source="total",engine_type="unified",model_name="m"} 3829888`,
+			),
+			want: one(metrics.Snapshot{
+				Model: "m", Running: num(3), KVTokens: num(1041408), BlockTokens: num(16),
+				PrefixQueries: num(4668037), PrefixHits: num(3829888), PromptTokens: num(4668037), GenerationTokens: num(147139),
+			}),
+		},
+		{
+			name: "nothing has run yet",
+			page: page(
+				`sglang:max_total_num_tokens{engine_type="unified",model_name="m"} 100000`,
+				`sglang:page_size{engine_type="unified",model_name="m"} 1`,
+				`sglang:num_pages{engine_type="unified",model_name="m"} 100000`,
+			),
+			want: one(metrics.Snapshot{Model: "m", KVTokens: num(100000), BlockTokens: num(1)}),
 		},
 		{
 			name: "data parallel ranks with two tensor ranks each, priorities, counts of the front end",

@@ -77,10 +77,14 @@ type Snapshot struct {
 	PrefixQueries, PrefixHits Number
 	// KVTokens is the capacity of the KV cache in tokens.
 	KVTokens Number
+	// BlockTokens is the size of a block of the KV cache in tokens. Prefixes are
+	// cached in whole blocks. vLLM's label is the smallest of several for models
+	// with several kinds of cache (vllm#51163).
+	BlockTokens Number
 
 	// PromptTokens and GenerationTokens count the tokens of the requests'
-	// prompts, those found in the prefix cache among them (but see [LlamaCPP]),
-	// and of the answers.
+	// prompts, those found in the prefix cache among them (but for older
+	// [LlamaCPP]), and of the answers.
 	PromptTokens, GenerationTokens Number
 	// Preemptions counts requests that were put back from the batch into the
 	// queue for want of cache.

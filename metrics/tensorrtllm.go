@@ -1,7 +1,5 @@
 package metrics
 
-import "bytes"
-
 // TensorRTLLM reads the page of TensorRT-LLM's own server, trtllm-serve. Its
 // /metrics is JSON, the page is at /prometheus/metrics; where Dynamo passes it
 // on it is at /metrics, in older versions with the prefix "trtllm:".
@@ -9,7 +7,8 @@ import "bytes"
 //   - Load, cache and limits need enable_iter_perf_stats, the token counts and
 //     RequestsFinished need return_perf_metrics.
 //   - MaxNumSeqs is max_num_active_requests, else max_batch_size_runtime.
-//   - KVTokens is kv_cache_max_blocks*kv_cache_tokens_per_block.
+//   - KVTokens is kv_cache_max_blocks*kv_cache_tokens_per_block, BlockTokens the
+//     latter.
 //   - The prefix counts are prompt_cached_tokens_total out of
 //     prompt_tokens_total. Versions without the former have only
 //     kv_cache_reused_blocks_total and kv_cache_missed_blocks_total, which are
@@ -41,11 +40,7 @@ const (
 )
 
 func tensorrtLLMSeriesOf(name []byte) series {
-	name, ok := bytes.CutPrefix(name, []byte("trtllm"))
-	if !ok || len(name) == 0 || name[0] != ':' && name[0] != '_' {
-		return otherSeries
-	}
-	switch string(name[1:]) {
+	switch string(shortName(name, "trtllm")) {
 	case "num_requests_running":
 		return trtRunning
 	case "num_requests_waiting":
@@ -124,7 +119,7 @@ func (tensorrtLLM) Parse(page []byte) (Page, error) {
 	if !s.MaxNumSeqs.OK {
 		s.MaxNumSeqs = maxBatch
 	}
-	s.KVTokens = product(blocks, blockTokens)
+	s.KVTokens, s.BlockTokens = product(blocks, blockTokens), blockTokens
 	switch {
 	case cache.OK:
 		s.PrefixQueries, s.PrefixHits = s.PromptTokens, cache

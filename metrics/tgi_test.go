@@ -32,6 +32,17 @@ func TestTGI(t *testing.T) {
 			}),
 		},
 		{
+			name: "counters by method, as recorded after the first request",
+			page: page(
+				`# TYPE tgi_request_count counter`,
+				`tgi_request_count 1.0`,
+				`# TYPE tgi_batch_inference_count counter`,
+				`tgi_batch_inference_count{method="decode"} 292`,
+				`tgi_batch_inference_count{method="prefill"} 1`,
+			),
+			want: one(metrics.Snapshot{Steps: num(293)}),
+		},
+		{
 			name: "counters named as OpenMetrics has them",
 			page: page(`tgi_request_success_total 3 # {trace_id="a"} 1`, `tgi_batch_inference_count_total{method="prefill"} 2 17.5`, `# EOF`),
 			want: one(metrics.Snapshot{RequestsFinished: num(3), Steps: num(2)}),

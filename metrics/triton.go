@@ -6,7 +6,8 @@ package metrics
 //   - Running is nv_trt_llm_request_metrics' request_type "scheduled", Waiting
 //     its "waiting" and MaxNumSeqs its "max".
 //   - KVUsage is nv_trt_llm_kv_cache_block_metrics' kv_cache_block_type
-//     "fraction", else "used" out of "max"; KVTokens is "max"*"tokens_per".
+//     "fraction", else "used" out of "max"; KVTokens is "max"*"tokens_per",
+//     BlockTokens "tokens_per".
 //   - Engine is the label model, but "" where the page has one model only.
 //   - There are no counters and no restart mark.
 //
@@ -90,6 +91,6 @@ func (e *tritonEngine) snapshot() Snapshot {
 	if !s.KVUsage.OK && e.usedBlocks.OK && e.maxBlocks.OK {
 		s.KVUsage = fraction(e.usedBlocks.Value / e.maxBlocks.Value)
 	}
-	s.KVTokens = product(e.maxBlocks, e.blockTokens)
+	s.KVTokens, s.BlockTokens = product(e.maxBlocks, e.blockTokens), e.blockTokens
 	return s
 }

@@ -27,7 +27,26 @@ func TestTriton(t *testing.T) {
 				`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 6239`,
 			),
 			want: one(metrics.Snapshot{
-				Model: "tensorrt_llm", Running: num(4), Waiting: num(1), MaxNumSeqs: num(512), KVUsage: num(0.4875), KVTokens: num(399296),
+				Model: "tensorrt_llm", Running: num(4), Waiting: num(1), MaxNumSeqs: num(512), KVUsage: num(0.4875), KVTokens: num(399296), BlockTokens: num(64),
+			}),
+		},
+		{
+			name: "23.11, as recorded: no queue and no fraction",
+			page: page(
+				`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="context",version="1"} 1`,
+				`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 1`,
+				`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 512`,
+				`nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="active",version="1"} 0`,
+				`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="tokens_per",model="tensorrt_llm",version="1"} 64`,
+				`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm",version="1"} 1`,
+				`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="free",model="tensorrt_llm",version="1"} 6239`,
+				`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 6239`,
+				`nv_trt_llm_inflight_batcher_metrics{inflight_batcher_specific_metric="generation_requests",model="tensorrt_llm",version="1"} 0`,
+				`nv_trt_llm_general_metrics{general_type="iteration_counter",model="tensorrt_llm",version="1"} 0`,
+				`nv_inference_pending_request_count{model="tensorrt_llm",version="1"} 0`,
+			),
+			want: one(metrics.Snapshot{
+				Model: "tensorrt_llm", Running: num(1), MaxNumSeqs: num(512), KVUsage: num(1.0 / 6239), KVTokens: num(399296), BlockTokens: num(64),
 			}),
 		},
 		{

@@ -20,6 +20,7 @@ import (
 //     engines, since num_gpu_blocks is the sum over all of them, repeated on
 //     each. The product is off for models with several kinds of KV cache
 //     (vllm#42966, vllm#51163). A label "None" is absent (vllm#16560).
+//   - BlockTokens is the label block_size.
 //   - MaxNumSeqs is on no page of vLLM; a NIM adds num_request_max to it.
 //   - RequestsFinished is the sum of request_success_total over its reasons.
 //   - Sleeping is engine_sleep_state's "awake" at 0 (0.11.1 and newer).
@@ -193,6 +194,7 @@ func (e *vllmEngine) snapshot(r *vllmPage, engines int) Snapshot {
 		share := nonNegative(math.Floor(e.blocks.Value / float64(engines)))
 		s.KVTokens = product(share, e.blockSize)
 	}
+	s.BlockTokens = e.blockSize
 	s.MaxNumSeqs = r.requestMax
 	replace(&s.Started, e.created)
 	replace(&s.Started, r.started)

@@ -34,10 +34,26 @@ func TestVLLMVersions(t *testing.T) {
 			),
 			want: metrics.Page{Engines: []metrics.Snapshot{{
 				Engine: "0", Model: "m", Running: num(2), Waiting: num(1), KVUsage: num(0.25),
-				PrefixQueries: num(1120), PrefixHits: num(480), KVTokens: num(16000),
+				PrefixQueries: num(1120), PrefixHits: num(480), KVTokens: num(16000), BlockTokens: num(16),
 				PromptTokens: num(1200), GenerationTokens: num(90), Preemptions: num(4), RequestsFinished: num(8),
 				Steps: num(12), Started: num(1.7e9),
 			}}},
+		},
+		{
+			name: "0.8.5 with the V0 engine: no engine label, hit rates instead of counters",
+			page: page(
+				`vllm:num_requests_running{model_name="m"} 2.0`,
+				`vllm:num_requests_swapped{model_name="m"} 0.0`,
+				`vllm:num_requests_waiting{model_name="m"} 1.0`,
+				`vllm:gpu_cache_usage_perc{model_name="m"} 0.25`,
+				`vllm:cpu_cache_usage_perc{model_name="m"} 0.75`,
+				`vllm:gpu_prefix_cache_hit_rate{model_name="m"} -1.0`,
+				`vllm:prompt_tokens_total{model_name="m"} 1200.0`,
+				`vllm:cache_config_info{block_size="16",cache_dtype="auto",num_gpu_blocks="1000"} 1.0`,
+			),
+			want: one(metrics.Snapshot{
+				Model: "m", Running: num(2), Waiting: num(1), KVUsage: num(0.25), PromptTokens: num(1200), KVTokens: num(16000), BlockTokens: num(16),
+			}),
 		},
 		{
 			name: "0.9.2: old and new names side by side, all in tokens",
@@ -53,7 +69,7 @@ func TestVLLMVersions(t *testing.T) {
 			),
 			want: metrics.Page{Engines: []metrics.Snapshot{{
 				Engine: "0", Model: "m", KVUsage: num(0.5), PrefixQueries: num(1600), PrefixHits: num(800),
-				KVTokens: num(16000), Started: num(1.7e9),
+				KVTokens: num(16000), BlockTokens: num(16), Started: num(1.7e9),
 			}}},
 		},
 		{
@@ -81,7 +97,7 @@ func TestVLLMVersions(t *testing.T) {
 				`vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="None",num_gpu_blocks_override="None"} 1.0`,
 			),
 			want: metrics.Page{RankHeader: true, Engines: []metrics.Snapshot{{
-				Engine: "0", Model: "m", KVUsage: num(0), PrefixQueries: num(0), PrefixHits: num(0),
+				Engine: "0", Model: "m", KVUsage: num(0), PrefixQueries: num(0), PrefixHits: num(0), BlockTokens: num(16),
 			}}},
 		},
 		{
@@ -112,9 +128,9 @@ func TestVLLMVersions(t *testing.T) {
 				`vllm:cache_config_info{block_size="16",engine="11",num_gpu_blocks="3001"} 1.0`,
 			),
 			want: metrics.Page{RankHeader: true, Engines: []metrics.Snapshot{
-				{Engine: "9", Model: "m", Running: num(1), PrefixQueries: num(20), PrefixHits: num(10), KVTokens: num(16000), Started: num(1.75e9)},
-				{Engine: "10", Model: "m", Running: num(3), KVTokens: num(16000), Started: num(1.75e9)},
-				{Engine: "11", Model: "m", Running: num(7), KVTokens: num(16000), Started: num(1.75e9)},
+				{Engine: "9", Model: "m", Running: num(1), PrefixQueries: num(20), PrefixHits: num(10), KVTokens: num(16000), BlockTokens: num(16), Started: num(1.75e9)},
+				{Engine: "10", Model: "m", Running: num(3), KVTokens: num(16000), BlockTokens: num(16), Started: num(1.75e9)},
+				{Engine: "11", Model: "m", Running: num(7), KVTokens: num(16000), BlockTokens: num(16), Started: num(1.75e9)},
 			}},
 		},
 		{
@@ -155,9 +171,22 @@ func TestVLLMVersions(t *testing.T) {
 				`vllm:cache_config_info{block_size="4",engine="1",kv_cache_size_tokens="51100",num_gpu_blocks="1600"} 1.0`,
 			),
 			want: metrics.Page{RankHeader: true, Engines: []metrics.Snapshot{
-				{Engine: "0", Model: "m", Running: num(0), KVTokens: num(51200)},
-				{Engine: "1", Model: "m", Running: num(0), KVTokens: num(51100)},
+				{Engine: "0", Model: "m", Running: num(0), KVTokens: num(51200), BlockTokens: num(4)},
+				{Engine: "1", Model: "m", Running: num(0), KVTokens: num(51100), BlockTokens: num(4)},
 			}},
+		},
+		{
+			name: "0.26, as recorded: an adapter with a request is under both labels, and the last entry says that none has",
+			page: page(
+				`vllm:num_requests_running{engine="0",model_name="m"} 0.0`,
+				`vllm:lora_requests_info{max_lora="2",running_lora_adapters="sql",waiting_lora_adapters="sql"} 1.7959762132982917e+09`,
+				`vllm:lora_requests_info{max_lora="2",running_lora_adapters="sql,legal",waiting_lora_adapters="sql,legal"} 1.795976215563859e+09`,
+				`vllm:lora_requests_info{max_lora="2",running_lora_adapters="",waiting_lora_adapters=""} 1.7959762156016376e+09`,
+			),
+			want: metrics.Page{
+				RankHeader: true, Engines: []metrics.Snapshot{{Engine: "0", Model: "m", Running: num(0)}},
+				LoRA: &metrics.LoRA{Max: num(2)},
+			},
 		},
 		{
 			name: "0.32: asleep at level 1, series that are new",

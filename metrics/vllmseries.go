@@ -31,11 +31,8 @@ const (
 // vllmSeriesOf tells from its name which series a line belongs to. It runs for
 // every line of a page and does not allocate.
 func vllmSeriesOf(name []byte) series {
-	if short, ok := bytes.CutPrefix(bytes.TrimPrefix(name, []byte("ray_")), []byte("vllm")); ok {
-		if len(short) == 0 || short[0] != ':' && short[0] != '_' {
-			return otherSeries
-		}
-		if id := vllmShortName(short[1:]); id != otherSeries {
+	if short := shortName(bytes.TrimPrefix(name, []byte("ray_")), "vllm"); short != nil {
+		if id := vllmShortName(short); id != otherSeries {
 			return id
 		}
 		if bytes.HasSuffix(short, []byte("_created")) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,5 +172,42 @@ func TestWatchOverHTTP(t *testing.T) {
 		assert.LessOrEqual(t, good, 68)
 		assert.GreaterOrEqual(t, failed, 8, "one every nine seconds in the end")
 		assert.LessOrEqual(t, failed, 12)
+	})
+}
+
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var count atomic.Int64
+		s := scraperOf(t, metrics.Config{}, func(*http.Request) (*http.Response, error) {
+			count.Add(1)
+			return nil, errors.New("down")
+		})
+		s.Hurry(at(t, "http://h"))
+		s.Hurry(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var watches sync.WaitGroup
+		for _, base := range []string{"http://h", "http://h/"} {
+			watches.Go(func() { s.Watch(ctx, at(t, base), func(metrics.Page, error) {}) })
+		}
+		time.Sleep(16 * time.Second) // at the longest pauses
+		synctest.Wait()
+		before := count.Load()
+		s.Hurry(at(t, "http://other"))
+		synctest.Wait()
+		assert.Equal(t, before, count.Load(), "nobody watches that one")
+		s.Hurry(at(t, "http://h"))
+		synctest.Wait()
+		assert.Equal(t, before+1, count.Load(), "one of the watches is enough")
+		start := time.Now()
+		for count.Load() == before+1 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Greater(t, time.Since(start), time.Second, "and pauses again")
+		cancel()
+		watches.Wait()
+		before = count.Load()
+		s.Hurry(at(t, "http://h"))
+		synctest.Wait()
+		assert.Equal(t, before, count.Load())
 	})
 }

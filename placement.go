@@ -1,0 +1,253 @@
+package warmroute
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/replica"
+)
+
+// pick is one placement to be made.
+type pick struct {
+	session *affinity.Session[*member] // acquired; nil if the request has no key
+	hash    uint64
+	outcome Outcome
+	rank    int     // that the client chose, if outcome is Pinned
+	leaving *member // the home, if outcome is Spilled
+	atHome  *member // the home, if the picker is asked whether to stay
+	doubted *member // the home, if the cache there is probably lost
+	adapter string  // that the request is for, "" for the base model
+	tried   []*replica.Replica
+
+	promptTokens int
+	now          time.Time
+}
+
+// homeOf is the conversation's home if a request can go there.
+func (p *pool) homeOf(w *pick, now time.Time) *member {
+	m := p.lastHome(w)
+	if m == nil || !m.Reachable(now) || m.asleep(now) || !p.serves(m, w.adapter) {
+		return nil
+	}
+	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
+		// A cache that was lost as a whole since is no reason to go there.
+		if w.session.Memo() > 0 {
+			w.session.SetMemo(0)                            // said once
+			m.settle(judgedTurn{verdict: Lost, gap: noGap}) // which has nothing to say
+		}
+		return nil
+	}
+	return m
+}
+
+// lastHome is the conversation's home, even if it could not be reached just
+// now.
+func (p *pool) lastHome(w *pick) *member {
+	if w.session == nil {
+		return nil
+	}
+	h := w.session.Home()
+	if h == nil || triedAlready(h.Value, w.tried) {
+		return nil
+	}
+	return h.Value
+}
+
+// place picks a replica and counts the request there in one step, so that a
+// burst cannot pile onto one replica. It owns the acquired session.
+func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
+	now := w.now
+	if p.router.clock.Running() {
+		now = time.Now() // exact: the age of scraped values hangs on it
+	}
+	var failure error
+	defer func() {
+		// Also when a picker panics: the conversation must not stay in use.
+		if lease.ticket == nil && w.session != nil {
+			p.table.Release(w.session, now)
+		}
+		if failure != nil { // logged here, without the lock
+			p.counts.pickerErrors.Add(1)
+			p.router.cfg.logger.Warn("picker failed; the least loaded replica was taken", "model", p.model, "err", failure)
+		}
+	}()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.outcome == Placed && w.atHome == nil && p.affinity.Load() {
+		// Another request of the conversation may have placed it meanwhile.
+		m := p.homeOf(w, now)
+		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
+			m.Begin()
+			return newLease(p, m, w, Sticky), nil
+		}
+		w.doubted = m
+	}
+	m, failure := p.choose(req, w, now)
+	if m == nil {
+		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
+	}
+	m.Begin()
+	lease = newLease(p, m, w, w.outcome)
+	if w.outcome == Pinned && !m.RanksKnown() {
+		lease.rank = strconv.Itoa(w.rank)
+	}
+	// A new conversation is bound at once, so that its other requests follow, and
+	// one whose cache is probably lost is as good as new; any other that has a home
+	// moves when another replica has answered it.
+	switch {
+	case w.session == nil || w.outcome == Spilled:
+	case w.session.Home() == nil || w.doubted != nil && m != w.doubted:
+		p.table.Bind(w.session, m.home, now)
+	case w.doubted != nil:
+		w.session.SetMemo(0) // it was given up, and is being made anew
+	}
+	return lease, nil
+}
+
+// choose finds the replica to take, nil if there is none, and may change the
+// outcome. The error is that of a picker that failed, which must not fail the
+// request.
+func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
+	home := p.lastHome(w)
+	switch w.outcome {
+	case Pinned:
+		// Replicas that have the rank come before those that may have it.
+		for _, fits := range [...]func(*member, time.Time) bool{
+			func(m *member, _ time.Time) bool { return m.Rank() == w.rank },
+			func(m *member, _ time.Time) bool { return !m.RanksKnown() },
+		} {
+			if home != nil && fits(home, now) && home.Reachable(now) {
+				return home, nil
+			}
+			if p.gather(w, now, true, fits) || p.gather(w, now, false, fits) {
+				return p.ask(req, w, now)
+			}
+		}
+		return nil, nil
+	case Spilled:
+		if !p.gather(w, now, true, isUp) {
+			w.outcome = Sticky // nowhere to go
+			return w.leaving, nil
+		}
+		m, err := p.ask(req, w, now)
+		if !p.relieves(w.leaving, m, now) {
+			w.outcome = Sticky
+			return w.leaving, err
+		}
+		return m, err
+	}
+	if p.gather(w, now, true, isUp) || p.gather(w, now, true, isThere) {
+		m, err := p.ask(req, w, now)
+		switch {
+		case w.doubted != nil && (m == w.doubted || w.atHome == nil && !p.relieves(w.doubted, m, now)):
+			w.outcome = Sticky // no other has less on it, and something may be left
+			return w.doubted, err
+		case w.atHome == nil || w.doubted != nil:
+		case m == w.atHome:
+			w.outcome = Sticky
+		default:
+			w.outcome = Spilled
+		}
+		return m, err
+	}
+	// Nobody can be reached, as far as is known. Trying is better than refusing,
+	// and a conversation loses the least at home.
+	if home != nil && w.outcome == Placed && p.affinity.Load() {
+		w.outcome = Sticky
+		return home, nil
+	}
+	if p.gather(w, now, false, isUp) {
+		return p.ask(req, w, now)
+	}
+	return nil, nil
+}
+
+// doubted reports whether so little of what the conversation's last turn left at
+// home is probably there yet that it is placed like a new one.
+func (p *pool) doubted(w *pick, m *member) bool {
+	return w.session.Memo() > 0 && m.lost(p.gap(w), w.now) > 1-doubtBelow
+}
+
+// gap is how long the conversation has been idle.
+func (p *pool) gap(w *pick) time.Duration { return w.now.Sub(p.table.LastUse(w.session)) }
+
+// relieves reports whether a request that goes to another replica than its home
+// meets less there.
+func (p *pool) relieves(home, m *member, now time.Time) bool {
+	here, there := home.candidate(now, p.router.staleAfter()), m.candidate(now, p.router.staleAfter())
+	return balance.SpillPays(&here, &there)
+}
+
+// isUp reports whether the member takes new conversations, if it can be
+// reached.
+func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) }
+
+// isThere is isUp, were it not that the engine seems to be wedged: that is an
+// inference, and better than nobody.
+func isThere(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
+
+// gather fills the candidates with the members that fit, that can be reached or
+// cannot, and reports whether there are any.
+func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member, time.Time) bool) bool {
+	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
+	for _, m := range *p.members.Load() {
+		if m == w.leaving || m.Reachable(now) != reachable || !fits(m, now) && m != w.atHome ||
+			m.Removed() || triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+			continue
+		}
+		p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
+		p.picked = append(p.picked, m)
+	}
+	return len(p.picked) > 0
+}
+
+// ask asks the picker. If it fails the least loaded candidate is taken, and the
+// failure returned beside it.
+func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
+	q := &p.request
+	*q = balance.Request{
+		Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens,
+		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
+	}
+	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
+		q.Home = slices.Index(p.picked, m)
+		q.HomeTokens = int(leftOf(w.session.Memo()).tokens(p.answers.kept.Load()))
+		q.HomeLost = m.lost(p.gap(w), now)
+	}
+	if req.Parent != "" {
+		parent := p.key(req, req.Parent)
+		q.Parent = p.table.Hash(parent)
+		if h := p.table.Peek(parent, now); h != nil {
+			q.ParentHome = slices.Index(p.picked, h.Value)
+		}
+	}
+	i, err := p.picker.Pick(q, p.candidates)
+	if err == nil && i >= 0 && i < len(p.picked) {
+		return p.picked[i], nil
+	}
+	if err == nil {
+		err = fmt.Errorf("index %d of %d candidates", i, len(p.picked))
+	}
+	best := 0
+	for i := range p.candidates {
+		if p.candidates[i].Load() < p.candidates[best].Load() {
+			best = i
+		}
+	}
+	return p.picked[best], err
+}
+
+// triedAlready reports whether the member's endpoint is among those that could
+// not be reached for this request.
+func triedAlready(m *member, tried []*replica.Replica) bool {
+	for _, t := range tried {
+		if t != nil && m.SameEndpoint(t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,112 @@
+package warmroute
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/warmroute/warmroute/replica"
+)
+
+// pools is an immutable snapshot.
+type pools struct {
+	byModel map[string]*pool
+	order   []*pool
+	// fallback takes requests whose model is not known: the default pool, or
+	// the first one.
+	fallback *pool
+	// named says that a request's model must be known to route it.
+	named bool
+}
+
+// poolConfig is the configuration of one model's pool.
+func (r *Router) poolConfig(model string) (poolConfig, error) {
+	c := r.cfg.pool
+	for _, o := range r.cfg.pools[model] {
+		if o != nil {
+			o.applyPool(&c)
+		}
+	}
+	return c, c.err
+}
+
+// changedSet brings pools and members in line with a set of replicas that has
+// changed.
+func (r *Router) changedSet() error {
+	done, err := r.update()
+	for _, d := range done {
+		d.log(r.cfg.logger)
+	}
+	return err
+}
+
+// update is changedSet, but for what is to be logged.
+func (r *Router) update() ([]restored, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	byModel := map[string][]*replica.Replica{}
+	var models []string
+	for _, m := range r.set.Replicas() {
+		if _, ok := byModel[m.Model()]; !ok {
+			models = append(models, m.Model())
+		}
+		byModel[m.Model()] = append(byModel[m.Model()], m)
+	}
+	old := r.pools.Load()
+	next := &pools{byModel: maps.Clone(old.byModel), order: slices.Clone(old.order)}
+	if next.byModel == nil {
+		next.byModel = map[string]*pool{}
+	}
+	for _, model := range models {
+		if next.byModel[model] == nil {
+			cfg, err := r.poolConfig(model)
+			if err != nil {
+				return nil, err
+			}
+			p := newPool(r, model, cfg)
+			next.byModel[model] = p
+			next.order = append(next.order, p)
+		}
+	}
+	// A pool that has lost its last replica stays, so that its counts do and
+	// its requests are told that no replica is there rather than no model.
+	for _, p := range next.order {
+		if err := p.update(byModel[p.model]); err != nil {
+			return nil, err
+		}
+	}
+	next.fallback = next.byModel[""]
+	if next.fallback == nil && len(next.order) > 0 {
+		next.fallback = next.order[0]
+	}
+	r.spreadAdapters(next.order)
+	next.named = len(next.order) > 1 || len(next.order) == 1 && (next.order[0].model != "" || next.order[0].hasAdapters())
+	r.pools.Store(next)
+	done := r.restoreAbsent(time.Now())
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+	return done, nil
+}
+
+// pool finds the pool of a model.
+func (r *Router) pool(model string) (*pool, error) {
+	ps := r.pools.Load()
+	if model == "" {
+		return ps.fallback, nil
+	}
+	if p := ps.byModel[model]; p != nil {
+		return p, nil
+	}
+	for _, p := range ps.order {
+		if p.isAdapter(model) {
+			return p, nil
+		}
+	}
+	if p := ps.byModel[""]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w %q", ErrUnknownModel, model)
+}
