@@ -1,0 +1,27 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/warmroute/warmroute"
+)
+
+// connect makes a router that runs, and has scraped the endpoints once.
+func connect(s Site, opts []warmroute.Option) (Gateway, error) {
+	router, err := warmroute.New(s.Endpoints, opts...)
+	if err != nil {
+		return Gateway{}, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.Background()) }()
+	return Gateway{
+		Transport: router.Transport(s.Base),
+		Close: func() error {
+			err := router.Close()
+			if ran := <-ended; err == nil {
+				err = ran
+			}
+			return err
+		},
+	}, nil
+}
