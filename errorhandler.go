@@ -17,6 +17,7 @@ const StatusClientClosedRequest = 499
 // /v1/messages. It has the signature of httputil.ReverseProxy's ErrorHandler.
 //
 //	[ErrNoReplica], [ErrClosed]  503 with Retry-After
+//	[ErrOverloaded]              429 with Retry-After
 //	[ErrUnknownModel]            404
 //	[ErrClientRank]              400
 //	*http.MaxBytesError          413
@@ -25,7 +26,7 @@ const StatusClientClosedRequest = 499
 //	anything else                502
 func ErrorHandler(w http.ResponseWriter, req *http.Request, err error) {
 	status, kind, message := describe(req, err)
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	var body any
@@ -77,6 +78,8 @@ func describe(req *http.Request, err error) (status int, kind, message string) {
 	switch {
 	case errors.Is(err, ErrNoReplica), errors.Is(err, ErrClosed):
 		return http.StatusServiceUnavailable, "ServiceUnavailableError", "No replica is available for this request. Try again later."
+	case errors.Is(err, ErrOverloaded):
+		return http.StatusTooManyRequests, "RateLimitError", "Too many requests are waiting. Try again later."
 	case errors.Is(err, ErrUnknownModel):
 		return http.StatusNotFound, "NotFoundError", sentence(err)
 	case errors.Is(err, ErrClientRank):

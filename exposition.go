@@ -108,6 +108,23 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 		w.Sample(float64(p.Spill.Value), "model", p.Model, "source", p.Spill.Source)
 	})
 
+	w.Family("warmroute_queue_length", "Turns that wait for room in a prefix cache.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Queue.Waiting), "model", p.Model) })
+	w.Family("warmroute_queue_longest_wait_seconds", "How long the turn that has waited longest has by now.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(p.Queue.Longest, "model", p.Model) })
+	w.Family("warmroute_queue_max_wait_seconds", "How long a turn waits at most.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(p.Queue.MaxWait, "model", p.Model) })
+	w.Family("warmroute_overloaded_requests_total", "Turns refused because too many waited already, or because they were not to wait.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Queue.Overloaded), "model", p.Model) })
+	w.Family("warmroute_wait_seconds", "Time that turns waited for room in a prefix cache, those that did not wait included.", metrics.KindHistogram)
+	eachPool(pools, func(p *PoolStats) { w.Histogram(p.Queue.Waits, "model", p.Model) })
+	w.Family("warmroute_residents", "Conversations whose KV is meant to stay in the replica's prefix cache.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		if m.Residents != nil {
+			w.Sample(float64(*m.Residents), "model", p.Model, "replica", m.Name)
+		}
+	})
+
 	w.Family("warmroute_first_byte_seconds", "Time from routing a streamed request to the first byte of its answer's body.", metrics.KindHistogram)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Histogram(m.FirstByte, "model", p.Model, "replica", m.Name)

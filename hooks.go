@@ -33,6 +33,8 @@ type RouteEvent struct {
 	Outcome Outcome
 	// Keyed says that the request has a session key. The key itself is not told.
 	Keyed bool
+	// Waited is how long the request waited for room.
+	Waited time.Duration
 }
 
 // DoneEvent is a finished attempt.

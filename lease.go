@@ -66,6 +66,7 @@ type Lease struct {
 	session *affinity.Session[*member]
 	rank    string // the rank header's value when it is the client's own
 	outcome Outcome
+	waited  time.Duration
 	turn
 }
 
@@ -83,6 +84,7 @@ type turn struct {
 type ticket struct {
 	use     atomic.Uint64
 	prefill atomic.Int64 // counted in the member's until the first byte
+	waiter  waiter
 }
 
 var tickets = sync.Pool{New: func() any { return new(ticket) }}
@@ -90,7 +92,10 @@ var tickets = sync.Pool{New: func() any { return new(ticket) }}
 // newLease is for a request that was just counted in flight on m.
 func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	p.counts.inFlight.Add(1)
-	t := tickets.Get().(*ticket)
+	t := w.ticket
+	if t == nil {
+		t = tickets.Get().(*ticket)
+	}
 	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome}
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
 	if l.session != nil && l.session.Home() == m.home {
@@ -106,6 +111,9 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 // prefilled says that the first byte has come, so that the prompt is computed.
 // It must not be called after Done.
 func (l Lease) prefilled() {
+	if l.ticket.waiter.admitted {
+		l.pool.turnBegan(&l.ticket.waiter)
+	}
 	if l.ticket.prefill.Load() == 0 {
 		return // a look is cheaper than a swap
 	}
@@ -170,6 +178,9 @@ func (l Lease) done(result Result, last bool) {
 		return
 	}
 	l.prefilled()
+	if l.ticket.waiter.admitted {
+		l.pool.turnEnded(&l.ticket.waiter, result)
+	}
 	tickets.Put(l.ticket)
 	l.member.End()
 	now := l.pool.router.clock.Now()
@@ -188,5 +199,5 @@ func (l Lease) done(result Result, last bool) {
 }
 
 func (l Lease) event() RouteEvent {
-	return RouteEvent{Model: l.pool.model, Replica: l.member.Replica, Outcome: l.outcome, Keyed: l.session != nil}
+	return RouteEvent{Model: l.pool.model, Replica: l.member.Replica, Outcome: l.outcome, Keyed: l.session != nil, Waited: l.waited}
 }

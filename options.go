@@ -32,6 +32,8 @@ type config struct {
 	debugHeaders   bool
 	failover       bool
 	streamUsage    bool
+	tenant         affinity.KeyFunc // nil: all are one tenant's
+	priority       bool
 	scrapeInterval time.Duration
 	scrapeJitter   func() float64
 	scrapeClient   *http.Client
@@ -46,6 +48,8 @@ type poolConfig struct {
 	maxNumSeqs int
 	picker     func() balance.Picker
 	adapters   []string
+	residency  Residency
+	admission  balance.AdmissionConfig
 	err        error
 }
 
@@ -72,9 +76,10 @@ const (
 func defaults() config {
 	return config{
 		pool: poolConfig{
-			affinity: true,
-			spill:    Auto,
-			picker:   balance.Default,
+			affinity:  true,
+			spill:     Auto,
+			picker:    balance.Default,
+			residency: ResidencyAuto,
 		},
 		pools:          map[string][]PoolOption{},
 		key:            affinity.Default(),

@@ -25,6 +25,7 @@ type pick struct {
 
 	promptTokens int
 	now          time.Time
+	ticket       *ticket // for the lease, if it has one already
 }
 
 // homeOf is the conversation's home if a request can go there.

@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type pool struct {
 	survival   survival
 	answers    answers
 	shared     shared
+	admission  admission
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -62,10 +64,14 @@ type member struct {
 	survival survival
 	lora     atomic.Pointer[loraUse]         // nil: not known
 	adapters atomic.Pointer[map[string]bool] // that its endpoint serves; nil: not known
-	prefill  atomic.Int64                    // prompt tokens on their way that have no first byte yet
+	room     *balance.Room                   // in the pool's admission
+	// roomColdSince is the evidence that the room's residents are newer than;
+	// guarded by the pool's lock.
+	roomColdSince int64
+	prefill       atomic.Int64 // prompt tokens on their way that have no first byte yet
 }
 
-func newPool(r *Router, model string, cfg poolConfig) *pool {
+func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 	p := &pool{
 		model:      model,
 		router:     r,
@@ -73,6 +79,9 @@ func newPool(r *Router, model string, cfg poolConfig) *pool {
 		adapters:   cfg.adapters,
 		table:      affinity.NewTable[*member](affinity.Config{TTL: r.cfg.ttl, MaxSessions: r.cfg.maxSessions}),
 		picker:     cfg.picker(),
+	}
+	if err := p.admission.setUp(cfg); err != nil {
+		return nil, err
 	}
 	p.members.Store(new([]*member))
 	p.discovered.Store(new(map[string]bool))
@@ -82,7 +91,7 @@ func newPool(r *Router, model string, cfg poolConfig) *pool {
 		Threshold: threshold(cfg.spill, cfg.maxNumSeqs, 0, 0),
 		setting:   cfg.spill,
 	})
-	return p
+	return p, nil
 }
 
 // update makes the pool's members those of the given replicas. Who stays keeps
@@ -103,19 +112,25 @@ func (p *pool) update(replicas []*replica.Replica) error {
 		}
 		m := &member{Replica: r, pool: p, counts: memberCounts{firstByte: firstByte}}
 		m.home = p.table.NewHome(m)
+		p.mu.Lock()
+		m.room = p.admission.Join()
+		p.mu.Unlock()
 		next = append(next, m)
 	}
 	p.members.Store(&next)
 	for _, m := range old {
 		if !slices.Contains(next, m) {
 			m.home.Close()
+			p.mu.Lock()
+			p.admission.Leave(m.room)
+			p.mu.Unlock()
 		}
 	}
 	return nil
 }
 
 // route finds a replica for the request and counts it in flight there.
-func (p *pool) route(req *Request, now time.Time) (Lease, error) {
+func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, error) {
 	rank, pinned, err := p.pin(req)
 	if err != nil {
 		return Lease{}, err
@@ -129,9 +144,19 @@ func (p *pool) route(req *Request, now time.Time) (Lease, error) {
 		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
 	}
+	if pinned {
+		w.outcome = Pinned
+	} else if p.admits(req, &w) {
+		home := p.homeOf(&w, now)
+		if home != nil && p.doubted(&w, home) {
+			w.doubted = home
+		}
+		if home == nil || home.InFlight() <= p.spill.Load().Value {
+			return p.admit(ctx, req, &w, home)
+		}
+	}
 	switch {
 	case pinned:
-		w.outcome = Pinned
 	case w.session != nil && p.affinity.Load():
 		switch m := p.homeOf(&w, now); {
 		case m == nil:

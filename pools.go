@@ -64,7 +64,10 @@ func (r *Router) update() ([]restored, error) {
 			if err != nil {
 				return nil, err
 			}
-			p := newPool(r, model, cfg)
+			p, err := newPool(r, model, cfg)
+			if err != nil {
+				return nil, err
+			}
 			next.byModel[model] = p
 			next.order = append(next.order, p)
 		}

@@ -82,6 +82,7 @@ func (s *simulated) turns() warmroute.VerdictStats {
 }
 
 func simulate(t *testing.T, ranks int, opts []warmroute.Option, test func(*testing.T, *simulated)) {
+	opts = append([]warmroute.Option{warmroute.WithResidency(warmroute.ResidencyOff)}, opts...) // nobody waits
 	s := &simulated{pages: newPages(map[string]string{}), engines: make([]struct{ prompt, hits, generated int }, ranks)}
 	s.publish()
 	scraped(t, s.pages, at("http://a"), opts, func(t *testing.T, r *warmroute.Router) {

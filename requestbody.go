@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/warmroute/warmroute/affinity"
@@ -89,8 +90,16 @@ func (in *inspection) release() {
 	inspections.Put(in)
 }
 
-// String returns a field of the body.
-func (in *inspection) String(path string) string {
+// String returns a field of the body that is a string.
+func (in *inspection) String(path string) string { return in.field(path, (*peek.Fields).String) }
+
+// Int returns a field of the body that is a whole number, 0 if there is none.
+func (in *inspection) Int(path string) int {
+	n, _ := strconv.Atoi(in.field(path, (*peek.Fields).Raw)) // what the engine refuses, it refuses
+	return n
+}
+
+func (in *inspection) field(path string, get func(*peek.Fields, string) string) string {
 	if in.stillReading {
 		return ""
 	}
@@ -104,11 +113,11 @@ func (in *inspection) String(path string) string {
 	if in.fields == nil {
 		return ""
 	}
-	v := in.fields.String(path)
+	v := get(in.fields, path)
 	if v == "" && in.early {
 		// What was enough for the first field is not for this one.
 		in.read(peek.Replay(in.head, in.req.Body), nil)
-		v = in.fields.String(path)
+		v = get(in.fields, path)
 	}
 	return v
 }

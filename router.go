@@ -32,9 +32,20 @@ type Request struct {
 	ClientRank string
 	// PromptTokens is an estimate of the prompt's size, 0 if there is none.
 	PromptTokens int
+	// MaxTokens is the limit that the request sets to its answer, 0 if none.
+	MaxTokens int
+	// Tenant is whose request it is: tenants that wait for room are served in
+	// turn. Empty is a tenant as well.
+	Tenant string
+	// Priority orders those that wait for room before all else, lower first.
+	Priority int
 	// Tried are the replicas that could not be reached for this request: it
 	// goes to none of their endpoints.
 	Tried []*Replica
+
+	light bool      // it is no turn of a conversation
+	try   bool      // it must not wait
+	since time.Time // when it was first routed, if it is routed again
 }
 
 // Router keeps conversations on their replicas. Make one with [New]. All
@@ -120,15 +131,24 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 }
 
 // Route chooses a replica for the request and counts it as in flight there
-// until [Lease.Done], which must be called. It may wait for as long as ctx
-// lets it, and then returns the context's cause. Other errors wrap
-// [ErrNoReplica], [ErrUnknownModel], [ErrClientRank] or [ErrClosed].
+// until [Lease.Done], which must be called. Where the conversations do not all
+// fit into the prefix caches it waits for room, up to the pool's bound
+// ([WithMaxWait]) and for as long as ctx lets it; then it returns the context's
+// cause. Other errors wrap [ErrNoReplica], [ErrUnknownModel], [ErrClientRank],
+// [ErrOverloaded] or [ErrClosed].
 func (r *Router) Route(ctx context.Context, req Request) (Lease, error) {
 	lease, err := r.route(ctx, &req)
 	if err == nil {
 		lease.pool.counts.routed(lease)
 	}
 	return lease, err
+}
+
+// TryRoute is Route that never waits: where that would, it returns an error that
+// wraps [ErrOverloaded].
+func (r *Router) TryRoute(req Request) (Lease, error) {
+	req.try = true
+	return r.Route(context.Background(), req)
 }
 
 // route is Route for a request that may be sent to another replica yet: its
@@ -145,7 +165,7 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 		r.unknownModel.Add(1)
 		return Lease{}, err
 	}
-	lease, err := p.route(req, r.clock.Now())
+	lease, err := p.route(ctx, req, r.clock.Now())
 	if err != nil {
 		p.counts.refused.Add(1)
 		return Lease{}, err
@@ -303,6 +323,9 @@ func (r *Router) Close() error {
 	r.mu.Unlock()
 	if first {
 		close(r.done)
+		for _, p := range r.pools.Load().order {
+			p.admission.close(&p.mu)
+		}
 	}
 	r.runs.Wait()
 	r.scraper.CloseIdleConnections()

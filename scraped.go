@@ -80,6 +80,7 @@ func (m *member) observe(s metrics.Snapshot, at time.Time) bool {
 		}
 	}
 	m.scraped.Store(next)
+	m.pool.refresh(m, next)
 	m.learned.running(int(s.Running.Value))
 	return true
 }

@@ -34,6 +34,8 @@ type PoolStats struct {
 	// Turns counts turns at home by what the engines' own counts say of them.
 	Turns         VerdictStats `json:"turns"`
 	VerifiedShare *float64     `json:"verified_share"`
+	// Queue is the queue for room in the prefix caches.
+	Queue QueueStats `json:"queue"`
 	// Gaps is how often a cache was still there after a pause of some length, on
 	// all replicas, those that have left among them.
 	Gaps []GapStats `json:"gaps"`
@@ -44,6 +46,25 @@ type PoolStats struct {
 	// Problems are sentences about what keeps affinity from working.
 	Problems []string       `json:"problems"`
 	Replicas []ReplicaStats `json:"replicas"`
+}
+
+// QueueStats is what [WithResidency] does in a pool.
+type QueueStats struct {
+	Residency Residency `json:"residency"`
+	// Active says that the capacity of a cache is known, so that turns may have to
+	// wait.
+	Active bool `json:"active"`
+	// Waiting is the number of turns in the queue, at most MaxWaiting; Longest how
+	// long one of them has waited by now, at most MaxWait, in seconds.
+	Waiting    int     `json:"waiting"`
+	MaxWaiting int     `json:"max_waiting"`
+	Longest    float64 `json:"longest_wait_s"`
+	MaxWait    float64 `json:"max_wait_s"`
+	// Overloaded counts turns that were refused with [ErrOverloaded].
+	Overloaded uint64 `json:"overloaded"`
+	// Waits is, in seconds, how long turns have waited, those that did not
+	// included. It is not in the JSON.
+	Waits metrics.HistogramSnapshot `json:"-"`
 }
 
 // RequestStats counts requests by outcome, once each; one that failed over to
@@ -83,8 +104,11 @@ type ReplicaStats struct {
 	Rank  *int          `json:"rank"`
 	State replica.State `json:"state"`
 	// InFlight and Sessions are the router's own, exact.
-	InFlight  int    `json:"in_flight"`
-	Sessions  int    `json:"sessions"`
+	InFlight int `json:"in_flight"`
+	Sessions int `json:"sessions"`
+	// Residents is the number of conversations whose KV is meant to stay in the
+	// replica's cache, nil if its capacity is not known.
+	Residents *int   `json:"residents"`
 	Sticky    uint64 `json:"sticky"`
 	Placed    uint64 `json:"placed"`
 	SpilledIn uint64 `json:"spilled_in"`
@@ -150,6 +174,7 @@ func (p *pool) stats(now time.Time) PoolStats {
 			Completion: c.completion.Load(), UnmeasuredRequests: c.unmeasured.Load(),
 			CachedShareLastHour: c.hour.share(now),
 		},
+		Queue: p.admission.stats(&p.mu, now),
 		Turns: p.turns.stats(), AnswersCached: p.answers.kept.Load(),
 		Problems: p.problems(),
 		Replicas: []ReplicaStats{},
@@ -163,6 +188,9 @@ func (p *pool) stats(now time.Time) PoolStats {
 	}
 	for _, m := range *p.members.Load() {
 		rs := m.stats(now, p.router.staleAfter())
+		if s.Queue.Active {
+			rs.Residents = p.residents(m)
+		}
 		rs.Gaps = m.survival.stats(m.survival.estimates(&expected, now))
 		s.Sessions += rs.Sessions
 		s.Replicas = append(s.Replicas, rs)

@@ -58,7 +58,8 @@ func TestStatsJSON(t *testing.T) {
 	want := strings.Fields(`since unknown_model pools.turns pools.turns.verified pools.turns.lost pools.turns.ignored
 		pools.turns.rewritten pools.turns.unmeasured pools.verified_share pools.gaps pools.gaps.up_to_s pools.gaps.turns
 		pools.gaps.kept pools.gaps.expected pools.replicas.gaps pools.replicas.gaps.up_to_s pools.replicas.gaps.turns
-		pools.replicas.gaps.kept pools.replicas.gaps.expected pools.answers_cached pools.problems pools.replicas.turns pools.replicas.turns.verified pools.replicas.turns.lost
+		pools.replicas.gaps.kept pools.replicas.gaps.expected pools.answers_cached pools.problems pools.queue pools.queue.active pools.queue.longest_wait_s pools.queue.max_wait_s
+		pools.queue.max_waiting pools.queue.overloaded pools.queue.residency pools.queue.waiting pools.replicas.residents pools.replicas.turns pools.replicas.turns.verified pools.replicas.turns.lost
 		pools.replicas.turns.ignored pools.replicas.turns.rewritten pools.replicas.turns.unmeasured
 		pools.replicas.verified_share pools.replicas.prefill_tokens_per_s pools.replicas.max_running pools pools.model pools.affinity pools.spill pools.spill.value pools.spill.source
 		pools.in_flight pools.sessions pools.sticky_share pools.requests pools.requests.sticky pools.requests.placed

@@ -117,6 +117,9 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			return resp, err
 		}
 		unreachable = err
+		if route.since.IsZero() {
+			route.since = lease.routed.Add(-lease.waited)
+		}
 		route.Tried = append(route.Tried, lease.Replica())
 	}
 }
@@ -338,10 +341,18 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if r.pools.Load().named {
 		route.Model = in.String("model")
 	}
+	if r.cfg.tenant != nil {
+		in.asked.Header = req.Header
+		route.Tenant = r.cfg.tenant(in.asked).Session
+	}
+	if r.cfg.priority {
+		route.Priority = in.Int("priority")
+	}
 	if in.stillReading {
 		return Request{}, requestBody{}, errStillReading
 	}
 	api := apiOf(req.URL.Path)
+	route.light = api == "" || req.Method != http.MethodPost
 	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)
 	if in.stillReading {

@@ -86,6 +86,7 @@ func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	if cfg.Turnover != nil {
 		turnover = *cfg.Turnover
 	}
+	cfg.Turnover = &turnover
 	if cfg.MaxWait == 0 {
 		cfg.MaxWait = DefaultMaxWait
 	}
@@ -203,6 +204,9 @@ func (t *Turn) Waited(now time.Time) time.Duration {
 	}
 	return max(0, now.Sub(t.arrived))
 }
+
+// Config is the configuration with the defaults filled in.
+func (a *Admission) Config() AdmissionConfig { return a.cfg }
 
 // Arrive takes a turn in. It either goes at once, to [Turn.Room], or waits until
 // [Admission.Admit] returns it. It is refused, and false returned, if too many

@@ -169,6 +169,9 @@ func (a *Admission) trim(r *Room) {
 	}
 }
 
+// Bounds reports whether the capacity of a replica is known.
+func (a *Admission) Bounds(r *Room) bool { return a.capacityOf(r) > 0 }
+
 func (a *Admission) capacityOf(r *Room) int {
 	if a.cfg.Capacity > 0 {
 		return a.cfg.Capacity

@@ -34,9 +34,13 @@ func TestReadStream(t *testing.T) {
 	assert.Empty(t, r.text, "what the model thinks is no text")
 	assert.False(t, r.first.IsZero(), "but a token")
 
+	r, err = read(role + counted + done)
+	require.NoError(t, err, "tokens without a text")
+	assert.True(t, r.first.IsZero())
+
 	for name, stream := range map[string]string{
 		"broken off": role + token,
-		"no token":   role + counted + done,
+		"no token":   role + done,
 		"an error":   role + token + `data: {"error":{"message":"dead"}}` + "\n\n" + done,
 		"no JSON":    "data: {\n\n",
 		"no stream":  "",
@@ -52,7 +56,7 @@ func FuzzReadStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream string) {
 		r, err := read(stream)
 		if err == nil {
-			assert.False(t, r.first.IsZero())
+			assert.False(t, r.first.IsZero() && r.usage.answer == 0)
 			assert.Contains(t, stream, "[DONE]")
 		}
 	})

@@ -69,6 +69,24 @@ func (s *step) row(policy string, sessions int, counted *sampler, visits []visit
 	return r
 }
 
+// visits are the requests whose answers named a replica.
+func (s *step) visits() []visit {
+	numbers := map[string]int{}
+	var all []visit
+	for _, t := range s.turns {
+		if t.replica == "" {
+			continue
+		}
+		n, ok := numbers[t.replica]
+		if !ok {
+			n = len(numbers)
+			numbers[t.replica] = n
+		}
+		all = append(all, visit{t.conversation, t.sent, n})
+	}
+	return all
+}
+
 // stayed is the share of the later turns that arrived within the step where the
 // turn before had.
 func stayed(visits []visit, from, until time.Time) report.Value {

@@ -86,12 +86,13 @@ func (s *simulation) step(index int) (report.Row, error) {
 	sessions := s.w.Steps[index]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	counted := newSampler(s.cluster.replicas(), s.cluster.counts())
 	st := newStep(ctx, s.w, 0)
 
 	var clients, others sync.WaitGroup
 	s.crowd.start(st, index, sessions, &clients)
 	s.outages(index, &others)
-	counted, whole := st.observe(s.cluster.replicas(), s.cluster.counts, func() bool { return s.stop.Err() != nil })
+	whole := st.observe(counted, s.cluster.counts, func() bool { return s.stop.Err() != nil })
 	if !whole {
 		cancel()
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -39,6 +40,13 @@ type step struct {
 	failed int // of them, so far
 	turns  []turnRecord
 	ended  []endedConversation
+}
+
+// progress is how far the step is.
+func (s *step) progress() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%.0f of %.0f s, %d requests, %d failed", time.Since(s.began).Seconds(), s.w.StepTime.Seconds(), s.sent, s.failed)
 }
 
 // newStep begins a step. A limit of 0 sets none.
@@ -103,22 +111,20 @@ func (s *step) end(c endedConversation) {
 }
 
 // observe samples the engines until the step is over or stopped says so, and
-// reports whether it went to its end. A step that was full before its time has
-// been until then.
-func (s *step) observe(names []string, counts func() []replicaCounts, stopped func() bool) (*sampler, bool) {
-	counted := newSampler(names, counts())
+// reports whether it went to its end.
+func (s *step) observe(counted *sampler, counts func() []replicaCounts, stopped func() bool) bool {
 	s.sleep(sampleOffset)
 	for !s.over() {
 		counted.sample(time.Since(s.began).Seconds(), counts())
 		if stopped() {
-			return counted, false
+			return false
 		}
 		s.sleep(min(sampleInterval, max(time.Until(s.until), time.Nanosecond)))
 	}
 	if s.ctx.Err() != nil {
-		return counted, false
+		return false
 	}
 	counted.count(counts())
 	s.seen = time.Now()
-	return counted, true
+	return true
 }

@@ -1,0 +1,348 @@
+package warmroute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/metrics"
+)
+
+// admission is a pool's [balance.Admission] and what the router keeps beside it.
+// All but the atomic fields are guarded by the pool's lock.
+type admission struct {
+	*balance.Admission
+	setting Residency
+	cfg     balance.AdmissionConfig // with the defaults filled in
+	// on says that a replica's capacity is known, so that there are residents.
+	on     atomic.Bool
+	ticked time.Time
+	timer  *time.Timer // calls pump
+	armed  time.Time   // when; zero if it is not set
+	waits  *metrics.Histogram
+	// overloaded counts turns that were refused.
+	overloaded atomic.Uint64
+}
+
+var waitBounds = [...]float64{0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}
+
+// setUp is called once, before the pool is used.
+func (a *admission) setUp(cfg poolConfig) (err error) {
+	a.setting, a.cfg = cfg.residency, cfg.admission
+	a.cfg.Capacity = max(0, int(cfg.residency))
+	if a.waits, err = metrics.NewHistogram(waitBounds[:]...); err != nil {
+		return err
+	}
+	if a.Admission, err = balance.NewAdmission(a.cfg); err != nil {
+		return err
+	}
+	a.cfg = a.Config()
+	a.on.Store(cfg.residency > 0)
+	return nil
+}
+
+func (a *admission) stats(mu sync.Locker, now time.Time) QueueStats {
+	mu.Lock()
+	defer mu.Unlock()
+	return QueueStats{
+		Residency: a.setting, Active: a.on.Load(),
+		Waiting: a.Waiting(), MaxWaiting: a.cfg.MaxQueue, Longest: a.LongestWait(now).Seconds(), MaxWait: a.cfg.MaxWait.Seconds(),
+		Overloaded: a.overloaded.Load(), Waits: a.waits.Snapshot(),
+	}
+}
+
+// residents is the number of a member's, nil if its capacity is not known.
+func (p *pool) residents(m *member) *int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.admission.Bounds(m.room) {
+		return nil
+	}
+	n := m.room.Residents()
+	return &n
+}
+
+// waiter is the part of a ticket that a pool's admission has in hand: a turn,
+// and its caller while it waits.
+type waiter struct {
+	balance.Turn
+	admitted bool // the turn is the admission's until it is finished
+	member   *member
+	waiting  bool
+	ready    chan struct{} // of one: that member is set, if waiting
+}
+
+// admits reports whether a request is one for the pool's admission.
+func (p *pool) admits(req *Request, w *pick) bool {
+	return p.admission.on.Load() && !req.light && !p.asksAtHome && w.outcome != Pinned && p.affinity.Load()
+}
+
+// admit routes a request by way of the pool's admission, and waits if it has to
+// and may. It owns the acquired session.
+func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (Lease, error) {
+	t := tickets.Get().(*ticket)
+	a := &t.waiter
+	a.Turn = balance.Turn{
+		Owner: t, Session: w.hash, Priority: req.Priority, PromptTokens: req.PromptTokens, MaxTokens: req.MaxTokens,
+		Since: req.since, Avoid: a.Avoid[:0],
+	}
+	if req.Tenant != "" {
+		a.Tenant = p.table.Hash(req.Tenant)
+	}
+	err := p.enter(ctx, req, w, home, a)
+	if err != nil {
+		a.Turn, a.member = balance.Turn{Avoid: a.Avoid[:0]}, nil
+		tickets.Put(t)
+		if errors.Is(err, errNobodyOpen) {
+			return p.place(req, w) // where trying is better than refusing
+		}
+		if w.session != nil {
+			p.table.Release(w.session, time.Now())
+		}
+		return Lease{}, err
+	}
+	a.admitted = true
+	outcome := w.outcome
+	if w.session != nil && w.session.Home() == a.member.home && home == a.member {
+		outcome = Sticky
+	}
+	w.ticket = t
+	lease := newLease(p, a.member, w, outcome)
+	lease.waited = a.Waited(w.now)
+	return lease, nil
+}
+
+// enter has a turn admitted and its replica counted in flight.
+func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a *waiter) error {
+	now := time.Now()
+	p.mu.Lock()
+	p.openRooms(now)
+	if home != nil {
+		a.Home, a.Lost = home.room, home == w.doubted
+	} else if m := p.parentHome(req, now); m != nil {
+		a.Home = m.room
+	}
+	for _, m := range *p.members.Load() {
+		if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+			a.Avoid = append(a.Avoid, m.room)
+		}
+	}
+	if a.Home == nil && !p.admission.Takes(a.Avoid) {
+		p.mu.Unlock()
+		return errNobodyOpen
+	}
+	if !p.admission.Arrive(&a.Turn, now) {
+		p.mu.Unlock()
+		p.admission.overloaded.Add(1)
+		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
+	}
+	if a.Room() != nil {
+		p.send(a)
+	} else {
+		p.pump(now)
+	}
+	switch {
+	case a.member != nil:
+		p.mu.Unlock()
+	case req.try:
+		p.admission.Cancel(&a.Turn)
+		p.pump(now)
+		p.mu.Unlock()
+		return fmt.Errorf("%w: no replica has room", ErrOverloaded)
+	default:
+		// Not kept with the ticket: testing/synctest has channels belong to one
+		// bubble, and a turn that waits can afford one.
+		a.ready, a.waiting = make(chan struct{}, 1), true
+		p.mu.Unlock()
+		if err := p.wait(ctx, a); err != nil {
+			return err
+		}
+	}
+	p.admission.waits.Observe(a.Waited(now).Seconds())
+	if w.session != nil && w.session.Home() == nil {
+		p.table.Bind(w.session, a.member.home, now)
+	}
+	return nil
+}
+
+// wait waits until a turn in the queue has been sent. If the caller or the
+// router gives up first the turn is taken back.
+func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
+	select {
+	case <-a.ready:
+		if a.member == nil {
+			return errNobodyOpen
+		}
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-p.router.done:
+		err = ErrClosed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case a.waiting:
+		a.waiting = false
+		p.admission.Cancel(&a.Turn)
+	default: // it was sent at the same time
+		<-a.ready
+		if a.member != nil {
+			a.member.End()
+			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+		}
+	}
+	p.pump(now)
+	return err
+}
+
+// send counts a turn that was given a room in flight there, and wakes its
+// caller. The pool's lock is held.
+func (p *pool) send(a *waiter) {
+	for _, m := range *p.members.Load() {
+		if m.room == a.Room() {
+			a.member = m
+			m.Begin()
+			break
+		}
+	}
+	a.wake()
+}
+
+// wake wakes a turn's caller if it waits. The pool's lock is held.
+func (a *waiter) wake() {
+	if a.waiting {
+		a.waiting = false
+		a.ready <- struct{}{}
+	}
+}
+
+// errNobodyOpen says that no replica takes turns just now, as far as is known.
+var errNobodyOpen = errors.New("no replica is open")
+
+// parentHome is where the conversation is at home that a new one was started
+// from, nil if it is not known.
+func (p *pool) parentHome(req *Request, now time.Time) *member {
+	if req.Parent == "" {
+		return nil
+	}
+	if h := p.table.Peek(p.key(req, req.Parent), now); h != nil {
+		return h.Value
+	}
+	return nil
+}
+
+// close ends the timer. Those who wait see for themselves that the router was
+// closed.
+func (a *admission) close(mu sync.Locker) {
+	mu.Lock()
+	defer mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// pump sends the turns that can go. The pool's lock is held.
+func (p *pool) pump(now time.Time) {
+	a := &p.admission
+	if now.Sub(a.ticked) >= time.Second {
+		a.ticked = now
+		a.Tick(now)
+	}
+	for t := a.Admit(now); t != nil; t = a.Admit(now) {
+		p.send(&t.Owner.(*ticket).waiter)
+	}
+	for t := a.First(); t != nil && !a.Takes(t.Avoid); t = a.First() {
+		a.Cancel(t) // no use in waiting
+		t.Owner.(*ticket).waiter.wake()
+	}
+	wake := a.Wake()
+	if wake.IsZero() || p.router.closed.Load() || !a.armed.IsZero() && !wake.Before(a.armed) {
+		return
+	}
+	a.armed = wake
+	if a.timer == nil {
+		a.timer = time.AfterFunc(wake.Sub(now), p.pumpLater)
+	} else {
+		a.timer.Reset(wake.Sub(now))
+	}
+}
+
+func (p *pool) pumpLater() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.admission.armed = time.Time{}
+	if p.router.closed.Load() {
+		return // those who wait see it for themselves
+	}
+	now := time.Now()
+	p.openRooms(now)
+	p.pump(now)
+}
+
+// openRooms has each replica's room be open or not. One that is down, or has
+// lost its cache, gives up its residents.
+func (p *pool) openRooms(now time.Time) {
+	for _, m := range *p.members.Load() {
+		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed()
+		cold := m.evidence.coldSince.Load()
+		if m.room.Open && !open || cold != m.roomColdSince {
+			p.admission.Evict(m.room)
+		}
+		m.room.Open, m.room.Draining, m.roomColdSince = open, m.Draining(), cold
+	}
+}
+
+// refresh takes over what a replica's page says of its capacity and its load.
+func (p *pool) refresh(m *member, s *scraped) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.admission.setting == ResidencyOff || m.room == nil {
+		return
+	}
+	m.room.SetCapacity(int(s.KVTokens.Value), true)
+	m.room.Others += 0.5 * (float64(s.beyond) - m.room.Others)
+	if s.KVTokens.Value > 0 {
+		p.admission.on.Store(true)
+	}
+	if !p.admission.on.Load() {
+		return
+	}
+	now := time.Now()
+	p.openRooms(now)
+	p.pump(now)
+}
+
+// turnBegan notes the first byte of an admitted turn.
+func (p *pool) turnBegan(a *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.admission.FirstByte(&a.Turn, now)
+	p.pump(now)
+}
+
+// turnEnded notes the end of an admitted turn.
+func (p *pool) turnEnded(a *waiter, res Result) {
+	u := res.Usage
+	s := balance.Served{
+		Prompt: tokens(u.Prompt), Cached: tokens(u.Cached), Completion: tokens(u.Completion),
+		Known: u.Known, Measured: u.Measured, Failed: res.Err != nil,
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.openRooms(now)
+	p.admission.Finish(&a.Turn, s, now)
+	a.admitted, a.member = false, nil
+	a.Turn = balance.Turn{Avoid: a.Avoid[:0]}
+	p.pump(now)
+}
+
+func tokens(n int64) int { return int(min(max(0, n), math.MaxInt32)) }
