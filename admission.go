@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +32,14 @@ type admission struct {
 
 var waitBounds = [...]float64{0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}
 
-// setUp is called once, before the pool is used.
-func (a *admission) setUp(cfg poolConfig) (err error) {
+// setUp is called once, before the pool is used. choose is for a picker of the
+// user's own.
+func (a *admission) setUp(cfg poolConfig, choose func(*balance.Turn, []*balance.Room, time.Time) *balance.Room) (err error) {
 	a.setting, a.cfg = cfg.residency, cfg.admission
 	a.cfg.Capacity = max(0, int(cfg.residency))
+	if cfg.ownPicker {
+		a.cfg.Choose = choose
+	}
 	if a.waits, err = metrics.NewHistogram(waitBounds[:]...); err != nil {
 		return err
 	}
@@ -71,11 +76,16 @@ func (p *pool) residents(m *member) *int {
 // and its caller while it waits.
 type waiter struct {
 	balance.Turn
+	request  balance.Request // for a picker of the user's own
+	parent   *member
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
 	waiting  bool
 	ready    chan struct{} // of one: that member is set, if waiting
 }
+
+// reset makes it ready for another turn.
+func (a *waiter) reset() { *a = waiter{Turn: balance.Turn{Avoid: a.Avoid[:0]}} }
 
 // admits reports whether a request is one for the pool's admission.
 func (p *pool) admits(req *Request, w *pick) bool {
@@ -96,7 +106,7 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 	}
 	err := p.enter(ctx, req, w, home, a)
 	if err != nil {
-		a.Turn, a.member = balance.Turn{Avoid: a.Avoid[:0]}, nil
+		a.reset()
 		tickets.Put(t)
 		if errors.Is(err, errNobodyOpen) {
 			return p.place(req, w) // where trying is better than refusing
@@ -120,12 +130,36 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 // enter has a turn admitted and its replica counted in flight.
 func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a *waiter) error {
 	now := time.Now()
+	if err := p.arrive(req, w, home, a, now); err != nil {
+		return err
+	}
+	if a.ready != nil {
+		if err := p.wait(ctx, a); err != nil {
+			return err
+		}
+	}
+	p.admission.waits.Observe(a.Waited(now).Seconds())
+	if w.session != nil && w.session.Home() == nil {
+		p.table.Bind(w.session, a.member.home, now)
+	}
+	return nil
+}
+
+// arrive has a turn sent, or put into the queue: then a.ready is set.
+func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.Time) error {
 	p.mu.Lock()
+	defer p.mu.Unlock() // also when a picker panics
 	p.openRooms(now)
 	if home != nil {
 		a.Home, a.Lost = home.room, home == w.doubted
-	} else if m := p.parentHome(req, now); m != nil {
-		a.Home = m.room
+	} else if a.parent = p.parentHome(req, now); a.parent != nil {
+		a.Home = a.parent.room
+	}
+	if p.admission.cfg.Choose != nil {
+		a.request = balance.Request{Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		if req.Parent != "" {
+			a.request.Parent = p.table.Hash(p.key(req, req.Parent))
+		}
 	}
 	for _, m := range *p.members.Load() {
 		if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
@@ -133,11 +167,9 @@ func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a
 		}
 	}
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
-		p.mu.Unlock()
 		return errNobodyOpen
 	}
 	if !p.admission.Arrive(&a.Turn, now) {
-		p.mu.Unlock()
 		p.admission.overloaded.Add(1)
 		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
 	}
@@ -148,24 +180,15 @@ func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a
 	}
 	switch {
 	case a.member != nil:
-		p.mu.Unlock()
 	case req.try:
 		p.admission.Cancel(&a.Turn)
 		p.pump(now)
-		p.mu.Unlock()
+		p.admission.overloaded.Add(1)
 		return fmt.Errorf("%w: no replica has room", ErrOverloaded)
 	default:
 		// Not kept with the ticket: testing/synctest has channels belong to one
 		// bubble, and a turn that waits can afford one.
 		a.ready, a.waiting = make(chan struct{}, 1), true
-		p.mu.Unlock()
-		if err := p.wait(ctx, a); err != nil {
-			return err
-		}
-	}
-	p.admission.waits.Observe(a.Waited(now).Seconds())
-	if w.session != nil && w.session.Home() == nil {
-		p.table.Bind(w.session, a.member.home, now)
 	}
 	return nil
 }
@@ -225,6 +248,29 @@ func (a *waiter) wake() {
 
 // errNobodyOpen says that no replica takes turns just now, as far as is known.
 var errNobodyOpen = errors.New("no replica is open")
+
+// chooseRoom asks the pool's picker, which is the user's own, among the replicas
+// that have room. The pool's lock is held.
+func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time) *balance.Room {
+	a := &t.Owner.(*ticket).waiter
+	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
+	for _, m := range *p.members.Load() {
+		if slices.Contains(rooms, m.room) {
+			p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
+			p.picked = append(p.picked, m)
+		}
+	}
+	if len(p.picked) == 0 {
+		return rooms[0]
+	}
+	p.request = a.request
+	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
+	m, err := p.pick()
+	if err != nil {
+		p.counts.pickerErrors.Add(1) // not logged: the lock is held
+	}
+	return m.room
+}
 
 // parentHome is where the conversation is at home that a new one was started
 // from, nil if it is not known.
@@ -340,8 +386,7 @@ func (p *pool) turnEnded(a *waiter, res Result) {
 	now := time.Now()
 	p.openRooms(now)
 	p.admission.Finish(&a.Turn, s, now)
-	a.admitted, a.member = false, nil
-	a.Turn = balance.Turn{Avoid: a.Avoid[:0]}
+	a.reset()
 	p.pump(now)
 }
 

@@ -47,6 +47,7 @@ type poolConfig struct {
 	spill      Spill
 	maxNumSeqs int
 	picker     func() balance.Picker
+	ownPicker  bool // it was set
 	adapters   []string
 	residency  Residency
 	admission  balance.AdmissionConfig
@@ -176,7 +177,7 @@ func WithPicker(picker func() balance.Picker) PoolOption {
 			c.refuse(&ConfigError{Field: "picker", Value: "nil", Allowed: "a function that returns a balance.Picker"})
 			return
 		}
-		c.picker = picker
+		c.picker, c.ownPicker = picker, true
 	})
 }
 
@@ -195,7 +196,7 @@ func WithScorers(scorers ...balance.WeightedScorer) PoolOption {
 				return
 			}
 		}
-		c.picker = func() balance.Picker { return balance.Weighted(scorers...) }
+		c.picker, c.ownPicker = func() balance.Picker { return balance.Weighted(scorers...) }, true
 	})
 }
 

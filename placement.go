@@ -226,7 +226,12 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 			q.ParentHome = slices.Index(p.picked, h.Value)
 		}
 	}
-	i, err := p.picker.Pick(q, p.candidates)
+	return p.pick()
+}
+
+// pick asks the picker for p.request among p.candidates.
+func (p *pool) pick() (*member, error) {
+	i, err := p.picker.Pick(&p.request, p.candidates)
 	if err == nil && i >= 0 && i < len(p.picked) {
 		return p.picked[i], nil
 	}

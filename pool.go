@@ -80,7 +80,7 @@ func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 		table:      affinity.NewTable[*member](affinity.Config{TTL: r.cfg.ttl, MaxSessions: r.cfg.maxSessions}),
 		picker:     cfg.picker(),
 	}
-	if err := p.admission.setUp(cfg); err != nil {
+	if err := p.admission.setUp(cfg, p.chooseRoom); err != nil {
 		return nil, err
 	}
 	p.members.Store(new([]*member))

@@ -29,6 +29,11 @@ type AdmissionConfig struct {
 	MaxWait time.Duration
 	// MaxQueue is how many turns may wait. Default [DefaultMaxQueue].
 	MaxQueue int
+	// Choose picks one of the rooms that a turn can go to, of which there is at
+	// least one; it must not keep the slice. It is not asked where the turn's
+	// conversation has been before and can go again. By default the room with the
+	// least load is taken, then the one with the most space.
+	Choose func(t *Turn, rooms []*Room, now time.Time) *Room
 }
 
 // Validate returns an error that names the field that is out of range.
@@ -75,6 +80,7 @@ type Admission struct {
 	turn  time.Duration // running mean of a turn's time on a replica
 	rate  float64       // prefill, computed tokens a second
 	wake  time.Time
+	fit   []*Room // scratch
 }
 
 // NewAdmission returns an Admission without rooms.

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -227,19 +228,19 @@ func (t *Turn) mayUse(r *Room) bool { return r.Open && !slices.Contains(t.Avoid,
 // mayEnter is mayUse for a room that the turn's conversation has no place in.
 func (t *Turn) mayEnter(r *Room) bool { return !r.Draining && t.mayUse(r) }
 
-// place picks the replica for a turn whose conversation has no place: its home
-// if that has room, unless its cache there was lost to others; else, of those
-// with room, the one with the least load, then with the most room.
+// place picks the replica for a turn whose conversation has no place: where it
+// was last, if that has room and its cache was not lost; else one of those with
+// room.
 func (a *Admission) place(t *Turn, now time.Time) *Room {
-	var best, least *Room
-	var bestLoad, leastLoad, soonest float64
-	var bestRoom float64
-	soonest = -1
-	shared := a.sizes.shared()
 	last := t.conv.last
 	if last == nil {
 		last = t.Home
 	}
+	var best, least *Room
+	var bestLoad, bestSpace, leastLoad float64
+	soonest := math.Inf(1)
+	shared := a.sizes.shared()
+	a.fit = a.fit[:0]
 	for _, r := range a.rooms {
 		if !t.mayEnter(r) {
 			continue
@@ -252,29 +253,32 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			continue
 		}
 		limit := a.limit(r, now)
-		room := limit - float64(shared+tokens)
-		if limit-float64(shared+r.firm) >= float64(t.footprint) && (soonest < 0 || load < soonest) {
-			soonest = load
+		space := limit - float64(shared+tokens)
+		if limit-float64(shared+r.firm) >= float64(t.footprint) {
+			soonest = min(soonest, load)
 		}
 		// One that is larger than the limit goes where nobody is in its way.
 		alone := r.busy == 0 && load-r.Others < 0.1
-		if room < float64(t.footprint) && !alone && a.capacityOf(r) > 0 {
+		if space < float64(t.footprint) && !alone && a.Bounds(r) {
 			continue
 		}
 		if r == last && !t.conv.displaced && !t.Lost {
 			return r
 		}
+		a.fit = append(a.fit, r)
 		if best == nil || load < bestLoad-0.05 ||
-			load < bestLoad+0.05 && (room > bestRoom+1 || room > bestRoom-1 && r == last) {
-			best, bestLoad, bestRoom = r, load, room
+			load < bestLoad+0.05 && (space > bestSpace+1 || space > bestSpace-1 && r == last) {
+			best, bestLoad, bestSpace = r, load, space
 		}
 	}
 	waited := now.Sub(t.arrived)
-	if best == nil && waited >= a.cfg.MaxWait {
+	switch {
+	case best == nil && waited >= a.cfg.MaxWait:
 		return least
-	}
-	if best != nil && soonest >= 0 && soonest < bestLoad-0.4 && waited < soon {
+	case best == nil || soonest < bestLoad-0.4 && waited < soon:
 		return nil // a less loaded one is about to have room
+	case a.cfg.Choose != nil:
+		return a.cfg.Choose(t, a.fit, now)
 	}
 	return best
 }

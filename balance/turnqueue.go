@@ -11,7 +11,7 @@ type turnQueue struct {
 	turns   turnHeap
 	virtual float64            // the tag of the last turn that left
 	tenants map[uint64]float64 // the tag of each tenant's last turn that came, while it is ahead
-	seq     int
+
 }
 
 func (q *turnQueue) len() int { return len(q.turns) }

@@ -213,7 +213,7 @@ func TestLiveSalt(t *testing.T) {
 		assert.Less(t, cached(""), 0.1)
 		assert.Less(t, cached(""), 0.1)
 		assert.Less(t, cached("a"), 0.1)
-		assert.Greater(t, cached("a"), 0.9)
+		assert.Greater(t, cached("a"), 0.5)
 		w.Cold = true
 		assert.Less(t, cached("a"), 0.1, "words of its own for each step")
 	})
@@ -236,7 +236,7 @@ func TestLiveCountsFailures(t *testing.T) {
 	})
 }
 
-// A tokenizer that makes a token of three bytes, and a template of seven.
+// A tokenizer that makes a token of two bytes, and a template of seven.
 func TestLiveCalibrates(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/models" {
@@ -246,14 +246,14 @@ func TestLiveCalibrates(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		text := strings.Split(strings.Split(string(body), `"content":"`)[1], `"`)[0]
-		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", len(text)/3+7)
+		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", len(text)/2+7)
 	}))
 	defer server.Close()
 	w := live()
 	w.Steps, w.Think = []int{1}, nil
 	table, err := bench.Live{MaxRequests: 2}.Table(t.Context(), w, bench.Target{Name: "t", URLs: []string{server.URL}})
 	require.NoError(t, err)
-	assert.Equal(t, "model m, 0 replicas, 3.00 bytes of text a token", table.Engines)
+	assert.Equal(t, "model m, 0 replicas, 2.00 bytes of text a token", table.Engines)
 	assert.Zero(t, table.Rows[0].Failed)
 	assert.False(t, table.Rows[0].CachedShare.Known(), "the usage has no details")
 }

@@ -70,10 +70,25 @@ func (t *turns) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(out)
 }
 
-// Affinity is the library as it comes: conversations stay at home, new ones go
-// to the least loaded replica, and more than a quarter of max_num_seqs in
-// flight make a turn spill.
-func Affinity() Policy { return Options("affinity", nil) }
+// Affinity is plain affinity: conversations stay at home, new ones go to the
+// least loaded replica, and more than a quarter of max_num_seqs in flight make a
+// turn spill. No turn waits for room in a prefix cache.
+func Affinity() Policy { return Options("affinity", plain) }
+
+func plain() []warmroute.Option {
+	return []warmroute.Option{warmroute.WithResidency(warmroute.ResidencyOff)}
+}
+
+// Residents is the library as it comes: affinity, and where the conversations do
+// not all fit into the prefix caches turns wait for room.
+func Residents() Policy { return Options("residents", nil) }
+
+// Turnover is [Residents] with warmroute.WithTurnover.
+func Turnover(name string, turnover float64) Policy {
+	return Options(name, func() []warmroute.Option {
+		return []warmroute.Option{warmroute.WithTurnover(turnover)}
+	})
+}
 
 // Picker is [Affinity] with another picker for requests that have no home to go
 // to, or for all if it is a [balance.HomePicker]. The function is called once a
