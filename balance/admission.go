@@ -99,7 +99,7 @@ func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	if cfg.MaxQueue == 0 {
 		cfg.MaxQueue = DefaultMaxQueue
 	}
-	a := &Admission{cfg: cfg, conversations: map[uint64]*conversation{}, rule: ruleOf(turnover), rate: firstRate, gaps: gaps{hold: firstHold}}
+	a := &Admission{cfg: cfg, conversations: map[uint64]*conversation{}, rule: ruleOf(turnover), rate: firstRate, gaps: gaps{hold: firstHold, pays: true}}
 	return a, nil
 }
 
@@ -414,7 +414,7 @@ func (a *Admission) minStay(c *conversation, r *Room, now time.Time) time.Durati
 		return 0
 	}
 	part := a.rule.displacing * min(1, max(0.25, a.turn.Seconds()/(4*again)))
-	_, n := r.claims(now, a.gaps.hold)
+	_, n := a.claims(r, now)
 	return time.Duration(again * max(1, n) / part * (1 + a.rule.again*float64(c.gaveUp)) * float64(time.Second))
 }
 

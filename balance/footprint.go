@@ -6,10 +6,14 @@ import "slices"
 type sizes struct {
 	scale  float64 // of a prompt, tokens to what turns estimate; 0 before the first
 	answer float64 // running mean
-	seen   [32]int // cached tokens of conversations' first turns
+	seen   [32]int // cached tokens of conversations' first turns, a ring of n so far
 	n      int
 	prefix int // that new conversations find cached
+	turns  int // that were served
 }
+
+// known reports whether some turns have told of their sizes.
+func (z *sizes) known() bool { return z.turns >= 4 }
 
 // firstAnswer is the size of an answer until one has been measured.
 const firstAnswer = 256
@@ -66,11 +70,14 @@ func (z *sizes) learn(c *conversation, t *Turn, s Served) {
 		z.answer = float64(s.Completion)
 	}
 	z.answer += 0.05 * (float64(s.Completion) - z.answer)
-	if c.prompt == 0 && c.key != 0 && s.Measured {
+	z.turns++
+	// A new conversation that finds nothing may be the first on its replica, and
+	// tells nothing.
+	if c.prompt == 0 && s.Measured && s.Cached > 0 {
 		z.seen[z.n%len(z.seen)] = s.Cached
 		z.n++
 		seen := slices.Sorted(slices.Values(z.seen[:min(z.n, len(z.seen))]))
-		// Not the least: the first on each replica finds nothing.
+		// Not the least: there may be other prompts as well.
 		z.prefix = seen[len(seen)/4]
 	}
 	c.prompt, c.answer, c.estimate = s.Prompt, s.Completion, t.PromptTokens

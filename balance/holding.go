@@ -23,6 +23,11 @@ type gaps struct {
 	last [256]time.Duration // a ring; math.MaxInt64 for a conversation that ended
 	n    int
 	hold time.Duration
+	// sorted are the last ones when hold was derived, the first of them finite.
+	sorted []time.Duration
+	finite int
+	// pays says that conversations come back while their claims last.
+	pays bool
 }
 
 func (g *gaps) add(pause time.Duration) {
@@ -36,13 +41,16 @@ func (g *gaps) derive(benefit float64) {
 		return
 	}
 	benefit /= 2
-	pauses := slices.Sorted(slices.Values(g.last[:min(g.n, len(g.last))]))
-	n, sum := float64(len(pauses)), 0.0
+	g.sorted = append(g.sorted[:0], g.last[:min(g.n, len(g.last))]...)
+	slices.Sort(g.sorted)
+	n, sum := float64(len(g.sorted)), 0.0
 	best, most := time.Duration(0), 0.0
-	for i, pause := range pauses {
+	g.finite = 0
+	for i, pause := range g.sorted {
 		if pause > maxHold {
 			break
 		}
+		g.finite++
 		k := float64(i + 1)
 		x := pause.Seconds()
 		sum += x
@@ -51,6 +59,22 @@ func (g *gaps) derive(benefit float64) {
 		}
 	}
 	g.hold = min(maxHold, best+best/5+5*time.Millisecond)
+	back, _ := slices.BinarySearch(g.sorted[:g.finite], g.hold)
+	g.pays = back >= g.finite*3/10
+}
+
+// returns is how likely a conversation that has paused for so long is to come
+// back within maxHold, 1 being the chance of one whose turn has just ended.
+func (g *gaps) returns(pause time.Duration) float64 {
+	if len(g.sorted) == 0 {
+		return 1
+	}
+	over, _ := slices.BinarySearch(g.sorted, pause)
+	if over >= g.finite {
+		return 0
+	}
+	n := float64(len(g.sorted))
+	return float64(g.finite-over) / (n - float64(over)) * n / float64(g.finite)
 }
 
 // waits is the mean of how long turns waited, those that did not included, over

@@ -148,15 +148,24 @@ func (a *Admission) demote(c *conversation) {
 	a.forget(c)
 }
 
-// claims is the number of tokens that residents in flight, and those idle for
-// less than hold, take up, and the load that they and others are.
-func (r *Room) claims(now time.Time, hold time.Duration) (tokens int, load float64) {
-	tokens, load = r.firm, float64(r.busy)+r.Others
-	for c := r.idle.end; c != nil && now.Sub(c.idleAt) < hold; c = c.prev {
-		tokens += c.footprint
-		load += idleWeight
+// claims is the number of tokens that residents in flight take up, and those
+// that are idle for less than hold as far as they are likely to come back; and
+// the load that they, all that are likely to come back, and others are.
+func (a *Admission) claims(r *Room, now time.Time) (tokens int, load float64) {
+	idle := 0.0
+	load = float64(r.busy) + r.Others
+	for c := r.idle.end; c != nil; c = c.prev {
+		paused := now.Sub(c.idleAt)
+		returns := a.gaps.returns(paused)
+		if returns == 0 || paused > maxHold {
+			break
+		}
+		if paused < a.gaps.hold {
+			idle += returns * float64(c.footprint)
+		}
+		load += idleWeight * returns
 	}
-	return tokens, load
+	return r.firm + int(idle), load
 }
 
 // trim takes the places of those whose KV the engine must have evicted: the
@@ -238,16 +247,20 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 	}
 	var best, least *Room
 	var bestLoad, bestSpace, leastLoad float64
-	soonest := math.Inf(1)
+	soonest, lastLoad := math.Inf(1), math.Inf(1)
+	lastFits := false
 	shared := a.sizes.shared()
 	a.fit = a.fit[:0]
 	for _, r := range a.rooms {
 		if !t.mayEnter(r) {
 			continue
 		}
-		tokens, load := r.claims(now, a.gaps.hold)
+		tokens, load := a.claims(r, now)
 		if least == nil || load < leastLoad {
 			least, leastLoad = r, load
+		}
+		if r == last {
+			lastLoad = load
 		}
 		if r.cold >= maxCold {
 			continue
@@ -266,22 +279,30 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			return r
 		}
 		a.fit = append(a.fit, r)
-		if best == nil || load < bestLoad-0.05 ||
-			load < bestLoad+0.05 && (space > bestSpace+1 || space > bestSpace-1 && r == last) {
+		lastFits = lastFits || r == last
+		if best == nil || load < bestLoad-0.05 || load < bestLoad+0.05 && space > bestSpace {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
 	waited := now.Sub(t.arrived)
 	switch {
-	case best == nil && waited >= a.cfg.MaxWait:
+	case best == nil && !a.pays() && lastLoad <= leastLoad+1:
+		return last
+	case best == nil && (!a.pays() || waited >= a.cfg.MaxWait):
 		return least
 	case best == nil || soonest < bestLoad-0.4 && waited < soon:
 		return nil // a less loaded one is about to have room
 	case a.cfg.Choose != nil:
 		return a.cfg.Choose(t, a.fit, now)
+	case lastFits && lastLoad < bestLoad+0.3:
+		return last // something may be left
 	}
 	return best
 }
+
+// pays reports whether waiting keeps anything: whether the sizes are known, and
+// conversations come back before what they left is lost all the same.
+func (a *Admission) pays() bool { return a.gaps.pays && a.sizes.known() }
 
 // feedBack corrects what a replica's cache is believed to hold by what was found
 // in it.
