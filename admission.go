@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
 	"github.com/warmroute/warmroute/metrics"
 )
@@ -23,6 +24,7 @@ type admission struct {
 	// on says that a replica's capacity is known, so that there are residents.
 	on     atomic.Bool
 	ticked time.Time
+	opened time.Time   // when the rooms were last looked at
 	timer  *time.Timer // calls pump
 	armed  time.Time   // when; zero if it is not set
 	waits  *metrics.Histogram
@@ -78,10 +80,15 @@ type waiter struct {
 	balance.Turn
 	request  balance.Request // for a picker of the user's own
 	parent   *member
+	session  *affinity.Session[*member]
+	bound    bool // by this turn
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
+	left     time.Duration // that it may wait
+	sent     time.Time     // when member was set
 	waiting  bool
-	ready    chan struct{} // of one: that member is set, if waiting
+	released bool          // it is to be routed without admission
+	ready    chan struct{} // of one: that member is set or the turn released, if waiting
 }
 
 // reset makes it ready for another turn.
@@ -98,18 +105,27 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 	t := tickets.Get().(*ticket)
 	a := &t.waiter
 	a.Turn = balance.Turn{
-		Owner: t, Session: w.hash, Priority: req.Priority, PromptTokens: req.PromptTokens, MaxTokens: req.MaxTokens,
+		Owner: t, Session: w.hash, Priority: req.Priority, PromptTokens: atMost(req.PromptTokens, mostPrompt), MaxTokens: req.MaxTokens,
 		Since: req.since, Avoid: a.Avoid[:0],
 	}
 	if req.Tenant != "" {
 		a.Tenant = p.table.Hash(req.Tenant)
 	}
-	err := p.enter(ctx, req, w, home, a)
+	a.session = w.session
+	unbound := w.session != nil && w.session.Home() == nil
+	now := time.Now()
+	err := p.enter(ctx, req, w, home, a, now)
 	if err != nil {
 		a.reset()
 		tickets.Put(t)
-		if errors.Is(err, errNobodyOpen) {
-			return p.place(req, w) // where trying is better than refusing
+		if errors.Is(err, errReleased) {
+			arrived := now
+			if !req.since.IsZero() {
+				arrived = req.since
+			}
+			lease, err := p.place(req, w)
+			lease.waited = max(0, w.now.Sub(arrived))
+			return lease, err
 		}
 		if w.session != nil {
 			p.table.Release(w.session, time.Now())
@@ -118,7 +134,7 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 	}
 	a.admitted = true
 	outcome := w.outcome
-	if w.session != nil && w.session.Home() == a.member.home && home == a.member {
+	if w.session != nil && w.session.Home() == a.member.home && (home == a.member || unbound && !a.bound) {
 		outcome = Sticky
 	}
 	w.ticket = t
@@ -128,28 +144,31 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 }
 
 // enter has a turn admitted and its replica counted in flight.
-func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a *waiter) error {
-	now := time.Now()
+func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a *waiter, now time.Time) error {
 	if err := p.arrive(req, w, home, a, now); err != nil {
 		return err
 	}
 	if a.ready != nil {
-		if err := p.wait(ctx, a); err != nil {
+		err := p.wait(ctx, a)
+		w.now = time.Now()
+		if err != nil {
 			return err
 		}
 	}
 	p.admission.waits.Observe(a.Waited(now).Seconds())
-	if w.session != nil && w.session.Home() == nil {
-		p.table.Bind(w.session, a.member.home, now)
-	}
 	return nil
 }
 
 // arrive has a turn sent, or put into the queue: then a.ready is set.
 func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.Time) error {
 	p.mu.Lock()
-	defer p.mu.Unlock() // also when a picker panics
-	p.openRooms(now)
+	defer p.mu.Unlock()     // also when a picker panics
+	if !p.affinity.Load() { // switched off meanwhile
+		return errReleased
+	}
+	if now.Sub(p.admission.opened) >= openInterval {
+		p.openRooms(now)
+	}
 	if home != nil {
 		a.Home, a.Lost = home.room, home == w.doubted
 	} else if a.parent = p.parentHome(req, now); a.parent != nil {
@@ -161,25 +180,32 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			a.request.Parent = p.table.Hash(p.key(req, req.Parent))
 		}
 	}
-	for _, m := range *p.members.Load() {
-		if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
-			a.Avoid = append(a.Avoid, m.room)
+	if len(w.tried) > 0 || w.adapter != "" {
+		for _, m := range *p.members.Load() {
+			if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+				a.Avoid = append(a.Avoid, m.room)
+			}
 		}
 	}
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
-		return errNobodyOpen
+		return errReleased
 	}
 	if !p.admission.Arrive(&a.Turn, now) {
 		p.admission.overloaded.Add(1)
 		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
 	}
-	if a.Room() != nil {
-		p.send(a)
-	} else {
+	switch {
+	case a.Room() == nil:
 		p.pump(now)
+	case home != nil && home.room == a.Room():
+		p.begin(a, home, now)
+	default:
+		p.send(a, now)
 	}
 	switch {
 	case a.member != nil:
+	case a.released:
+		return errReleased
 	case req.try:
 		p.admission.Cancel(&a.Turn)
 		p.pump(now)
@@ -189,21 +215,31 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		// Not kept with the ticket: testing/synctest has channels belong to one
 		// bubble, and a turn that waits can afford one.
 		a.ready, a.waiting = make(chan struct{}, 1), true
+		a.left = p.admission.cfg.MaxWait - a.Waited(now) + boundSlack
 	}
 	return nil
 }
 
+// boundSlack is how much later than its bound a turn that waits is released: so
+// long [balance.Admission.Admit] may take to send it.
+const boundSlack = 300 * time.Millisecond
+
 // wait waits until a turn in the queue has been sent. If the caller or the
 // router gives up first the turn is taken back.
 func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
+	// The bound holds whatever comes before the turn in the queue.
+	bound := time.NewTimer(a.left)
+	defer bound.Stop()
 	select {
 	case <-a.ready:
-		if a.member == nil {
-			return errNobodyOpen
+		if a.released {
+			return errReleased
 		}
 		return nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = errGivenUp
+	case <-bound.C:
+		err = errReleased
 	case <-p.router.done:
 		err = ErrClosed
 	}
@@ -216,7 +252,11 @@ func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
 		p.admission.Cancel(&a.Turn)
 	default: // it was sent at the same time
 		<-a.ready
-		if a.member != nil {
+		switch {
+		case a.released:
+		case errors.Is(err, errReleased):
+			return nil
+		default:
 			a.member.End()
 			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
 		}
@@ -227,14 +267,31 @@ func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
 
 // send counts a turn that was given a room in flight there, and wakes its
 // caller. The pool's lock is held.
-func (p *pool) send(a *waiter) {
+func (p *pool) send(a *waiter, now time.Time) {
 	for _, m := range *p.members.Load() {
 		if m.room == a.Room() {
-			a.member = m
-			m.Begin()
-			break
+			p.begin(a, m, now)
+			return
 		}
 	}
+}
+
+func (p *pool) begin(a *waiter, m *member, now time.Time) {
+	a.member, a.sent = m, now
+	m.Begin()
+	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
+		p.table.Bind(s, m.home, now)
+		a.bound = true
+	}
+	a.wake()
+}
+
+// release takes a turn out of the queue, to be routed without admission. The
+// pool's lock is held.
+func (p *pool) release(t *balance.Turn) {
+	a := &t.Owner.(*ticket).waiter
+	p.admission.Cancel(t)
+	a.released = true
 	a.wake()
 }
 
@@ -246,8 +303,10 @@ func (a *waiter) wake() {
 	}
 }
 
-// errNobodyOpen says that no replica takes turns just now, as far as is known.
-var errNobodyOpen = errors.New("no replica is open")
+// errReleased says that a turn is to be routed without admission: no replica
+// takes turns just now, as far as is known, and trying is better than refusing;
+// or affinity is off.
+var errReleased = errors.New("released from admission")
 
 // chooseRoom asks the pool's picker, which is the user's own, among the replicas
 // that have room. The pool's lock is held.
@@ -265,12 +324,28 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 	}
 	p.request = a.request
 	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
-	m, err := p.pick()
+	m, err := p.pickCalmly()
 	if err != nil {
 		p.counts.pickerErrors.Add(1) // not logged: the lock is held
 	}
 	return m.room
 }
+
+// pickCalmly is pick that has a picker's panic be a failure like others: the
+// request that it would end need not be the one that is placed.
+func (p *pool) pickCalmly() (m *member, err error) {
+	defer func() {
+		if recover() != nil {
+			m, err = p.leastLoaded(), errPickerPanicked
+		}
+	}()
+	return p.pick()
+}
+
+var errPickerPanicked = errors.New("picker panicked")
+
+// errGivenUp says that a caller has given up waiting.
+var errGivenUp = errors.New("given up")
 
 // parentHome is where the conversation is at home that a new one was started
 // from, nil if it is not known.
@@ -302,11 +377,10 @@ func (p *pool) pump(now time.Time) {
 		a.Tick(now)
 	}
 	for t := a.Admit(now); t != nil; t = a.Admit(now) {
-		p.send(&t.Owner.(*ticket).waiter)
+		p.send(&t.Owner.(*ticket).waiter, now)
 	}
 	for t := a.First(); t != nil && !a.Takes(t.Avoid); t = a.First() {
-		a.Cancel(t) // no use in waiting
-		t.Owner.(*ticket).waiter.wake()
+		p.release(t) // no use in waiting
 	}
 	wake := a.Wake()
 	if wake.IsZero() || p.router.closed.Load() || !a.armed.IsZero() && !wake.Before(a.armed) {
@@ -332,9 +406,15 @@ func (p *pool) pumpLater() {
 	p.pump(now)
 }
 
+// openInterval is how often routing looks for replicas that can be reached, or
+// are thought awake, again because time has passed. Whatever else opens or
+// closes a room is noted when it happens.
+const openInterval = 100 * time.Millisecond
+
 // openRooms has each replica's room be open or not. One that is down, or has
-// lost its cache, gives up its residents.
+// lost its cache, gives up its residents. The pool's lock is held.
 func (p *pool) openRooms(now time.Time) {
+	p.admission.opened = now
 	for _, m := range *p.members.Load() {
 		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed()
 		cold := m.evidence.coldSince.Load()
@@ -349,20 +429,45 @@ func (p *pool) openRooms(now time.Time) {
 func (p *pool) refresh(m *member, s *scraped) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.admission.setting == ResidencyOff || m.room == nil {
+	if p.admission.setting == ResidencyOff {
 		return
 	}
-	m.room.SetCapacity(int(s.KVTokens.Value), true)
-	m.room.Others += 0.5 * (float64(s.beyond) - m.room.Others)
-	if s.KVTokens.Value > 0 {
+	// A page that does not tell does not say that there is none.
+	if n := s.KVTokens.Value; s.KVTokens.OK && n >= 1 {
+		m.room.SetCapacity(int(min(n, math.MaxInt32)), true)
 		p.admission.on.Store(true)
 	}
-	if !p.admission.on.Load() {
-		return
+	m.room.Others += 0.5 * (float64(s.beyond) - m.room.Others)
+	p.reopen(time.Now())
+}
+
+// roomsChanged is to be called after what opens or closes a replica's room.
+func (p *pool) roomsChanged() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reopen(time.Now())
+}
+
+// reopen sees which rooms are open, and sends what can go there. The pool's lock
+// is held.
+func (p *pool) reopen(now time.Time) {
+	if p.admission.on.Load() {
+		p.openRooms(now)
+		p.pump(now)
 	}
-	now := time.Now()
-	p.openRooms(now)
-	p.pump(now)
+}
+
+// releaseAll has those who wait be routed without admission, and all residents
+// give up their places.
+func (p *pool) releaseAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for t := p.admission.First(); t != nil; t = p.admission.First() {
+		p.release(t)
+	}
+	for _, m := range *p.members.Load() {
+		p.admission.Evict(m.room)
+	}
 }
 
 // turnBegan notes the first byte of an admitted turn.
@@ -384,10 +489,21 @@ func (p *pool) turnEnded(a *waiter, res Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.openRooms(now)
+	if now.Sub(p.admission.opened) >= openInterval {
+		p.openRooms(now)
+	}
+	if res.FirstByte > 0 && res.Err == nil { // from a caller that has its own transport
+		p.admission.FirstByte(&a.Turn, a.sent.Add(res.FirstByte))
+	}
 	p.admission.Finish(&a.Turn, s, now)
 	a.reset()
 	p.pump(now)
 }
 
 func tokens(n int64) int { return int(min(max(0, n), math.MaxInt32)) }
+
+// mostPrompt is more tokens than any model takes. A client can declare a body of
+// any length, and sums of what it declares must not overflow.
+const mostPrompt = 1 << 24
+
+func atMost(n, most int) int { return min(max(0, n), most) }

@@ -114,6 +114,11 @@ func (l Lease) prefilled() {
 	if l.ticket.waiter.admitted {
 		l.pool.turnBegan(&l.ticket.waiter)
 	}
+	l.computed()
+}
+
+// computed counts the prompt as computed, or as given up.
+func (l Lease) computed() {
 	if l.ticket.prefill.Load() == 0 {
 		return // a look is cheaper than a swap
 	}
@@ -177,15 +182,17 @@ func (l Lease) done(result Result, last bool) {
 	if l.ticket == nil || !l.ticket.use.CompareAndSwap(l.use, l.use+1) {
 		return
 	}
-	l.prefilled()
+	l.computed()
+	// Before a turn that waits could be given the place there.
+	down := result.Unreachable && l.member.unreachable()
 	if l.ticket.waiter.admitted {
 		l.pool.turnEnded(&l.ticket.waiter, result)
 	}
 	tickets.Put(l.ticket)
 	l.member.End()
 	now := l.pool.router.clock.Now()
-	if result.Unreachable {
-		l.member.unreachable()
+	if down {
+		l.member.tell("unreachable")
 	}
 	verdict := l.judge(result)
 	if l.session != nil {

@@ -41,21 +41,27 @@ func (m *member) countedPrompts() float64 {
 	return s.PromptTokens.Value
 }
 
-// unreachable notes that no connection could be made.
-func (m *member) unreachable() {
+// unreachable notes that no connection could be made, and reports whether that
+// is news.
+func (m *member) unreachable() bool {
 	now := time.Now()
 	was := m.Reachable(now)
 	m.Unreachable(now)
-	if was {
-		m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), "unreachable", now)
-	}
+	m.pool.roomsChanged()
+	return was
+}
+
+// tell tells the hooks of a change of the member's state.
+func (m *member) tell(reason string) {
+	now := time.Now()
+	m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), reason, now)
 }
 
 // reached notes that the endpoint answered.
 func (m *member) reached() {
 	if m.Reached() {
 		m.pool.router.scraper.Hurry(m.URL()) // it may be another engine
-		now := time.Now()
-		m.pool.router.cfg.hooks.onState(m.Replica, m.state(now), "reached", now)
+		m.pool.roomsChanged()
+		m.tell("reached")
 	}
 }

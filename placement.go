@@ -183,6 +183,18 @@ func (p *pool) relieves(home, m *member, now time.Time) bool {
 	return balance.SpillPays(&here, &there)
 }
 
+// relieved reports whether there is a replica that a request can go to and meets
+// less on than at home.
+func (p *pool) relieved(w *pick, home *member) bool {
+	for _, m := range *p.members.Load() {
+		if m != home && m.Reachable(w.now) && isUp(m, w.now) && !m.Removed() && !triedAlready(m, w.tried) &&
+			p.serves(m, w.adapter) && p.relieves(home, m, w.now) {
+			return true
+		}
+	}
+	return false
+}
+
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
 func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) }
@@ -238,13 +250,18 @@ func (p *pool) pick() (*member, error) {
 	if err == nil {
 		err = fmt.Errorf("index %d of %d candidates", i, len(p.picked))
 	}
+	return p.leastLoaded(), err
+}
+
+// leastLoaded is the member of the candidate with the least load.
+func (p *pool) leastLoaded() *member {
 	best := 0
 	for i := range p.candidates {
 		if p.candidates[i].Load() < p.candidates[best].Load() {
 			best = i
 		}
 	}
-	return p.picked[best], err
+	return p.picked[best]
 }
 
 // triedAlready reports whether the member's endpoint is among those that could

@@ -112,21 +112,31 @@ func (p *pool) update(replicas []*replica.Replica) error {
 		}
 		m := &member{Replica: r, pool: p, counts: memberCounts{firstByte: firstByte}}
 		m.home = p.table.NewHome(m)
-		p.mu.Lock()
-		m.room = p.admission.Join()
-		p.mu.Unlock()
 		next = append(next, m)
 	}
-	p.members.Store(&next)
-	for _, m := range old {
-		if !slices.Contains(next, m) {
-			m.home.Close()
-			p.mu.Lock()
-			p.admission.Leave(m.room)
-			p.mu.Unlock()
-		}
+	gone := slices.DeleteFunc(slices.Clone(old), func(m *member) bool { return slices.Contains(next, m) })
+	p.replace(next, gone)
+	for _, m := range gone {
+		m.home.Close()
 	}
 	return nil
+}
+
+// replace makes the members those of next, and their rooms those of the
+// admission in the same step, since a turn that is given a room needs its member.
+func (p *pool) replace(next, gone []*member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range next {
+		if m.room == nil {
+			m.room = p.admission.Join()
+		}
+	}
+	p.members.Store(&next)
+	for _, m := range gone {
+		p.admission.Leave(m.room)
+	}
+	p.reopen(time.Now())
 }
 
 // route finds a replica for the request and counts it in flight there.
@@ -151,7 +161,7 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		if home != nil && p.doubted(&w, home) {
 			w.doubted = home
 		}
-		if home == nil || home.InFlight() <= p.spill.Load().Value {
+		if home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home) {
 			return p.admit(ctx, req, &w, home)
 		}
 	}

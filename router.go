@@ -2,6 +2,7 @@ package warmroute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -166,14 +167,35 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 		return Lease{}, err
 	}
 	lease, err := p.route(ctx, req, r.clock.Now())
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, errGivenUp):
+		return Lease{}, context.Cause(ctx)
+	case errors.Is(err, ErrClosed):
+		return Lease{}, err
+	default:
 		p.counts.refused.Add(1)
 		return Lease{}, err
 	}
+	if len(r.cfg.hooks.route) > 0 {
+		r.tellRouted(lease)
+	}
+	return lease, nil
+}
+
+// tellRouted tells the hooks of a routed request, which ends if one panics: its
+// caller never sees the lease.
+func (r *Router) tellRouted(lease Lease) {
+	told := false
+	defer func() {
+		if !told {
+			lease.Done(Result{NoTokens: true})
+		}
+	}()
 	for _, hook := range r.cfg.hooks.route {
 		hook.OnRoute(lease.event())
 	}
-	return lease, nil
+	told = true
 }
 
 // Key returns the session key of a request as the router's transport would find
@@ -265,6 +287,7 @@ func (r *Router) Drain(name string) error {
 	if err := r.set.Drain(name); err != nil {
 		return err
 	}
+	r.roomsChanged()
 	r.tell(name, "drained", r.set.Replicas())
 	return nil
 }
@@ -274,8 +297,15 @@ func (r *Router) Resume(name string) error {
 	if err := r.set.Resume(name); err != nil {
 		return err
 	}
+	r.roomsChanged()
 	r.tell(name, "resumed", r.set.Replicas())
 	return nil
+}
+
+func (r *Router) roomsChanged() {
+	for _, p := range r.pools.Load().order {
+		p.roomsChanged()
+	}
 }
 
 // SetAffinity switches affinity on or off for one model, live. Off, requests
@@ -287,6 +317,9 @@ func (r *Router) SetAffinity(model string, on bool) error {
 		return fmt.Errorf("%w %q", ErrUnknownModel, model)
 	}
 	p.affinity.Store(on)
+	if !on {
+		p.releaseAll()
+	}
 	return nil
 }
 

@@ -28,6 +28,13 @@ func newGate(t *testing.T, cfg balance.AdmissionConfig, capacities ...int) *gate
 		r.SetCapacity(c, true)
 		g.rooms = append(g.rooms, r)
 	}
+	// Before it has seen any sizes it lets everybody go.
+	for range 4 {
+		turn := &balance.Turn{PromptTokens: 100, MaxTokens: 10}
+		require.True(t, a.Arrive(turn, g.now))
+		require.Same(t, turn, a.Admit(g.now))
+		g.finish(turn, 0)
+	}
 	return g
 }
 

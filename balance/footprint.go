@@ -12,8 +12,8 @@ type sizes struct {
 	turns  int // that were served
 }
 
-// known reports whether some turns have told of their sizes.
-func (z *sizes) known() bool { return z.turns >= 4 }
+// knownAfter is how many turns have to tell of their sizes.
+const knownAfter = 4
 
 // firstAnswer is the size of an answer until one has been measured.
 const firstAnswer = 256
@@ -50,6 +50,11 @@ func (z *sizes) footprint(c *conversation, t *Turn) int {
 	}
 	if t.MaxTokens > 0 {
 		answer = min(answer, t.MaxTokens)
+	}
+	if z.turns < knownAfter {
+		// Half of it, for what may be shared: better to let a few too many go than
+		// to hold them back for nothing.
+		return z.prompt(c, t)/2 + answer
 	}
 	return max(0, z.prompt(c, t)-z.prefix) + answer
 }

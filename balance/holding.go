@@ -26,7 +26,7 @@ type gaps struct {
 	// sorted are the last ones when hold was derived, the first of them finite.
 	sorted []time.Duration
 	finite int
-	// pays says that conversations come back while their claims last.
+	// pays says that keeping room gains a good part of the most that it could.
 	pays bool
 }
 
@@ -59,8 +59,7 @@ func (g *gaps) derive(benefit float64) {
 		}
 	}
 	g.hold = min(maxHold, best+best/5+5*time.Millisecond)
-	back, _ := slices.BinarySearch(g.sorted[:g.finite], g.hold)
-	g.pays = back >= g.finite*3/10
+	g.pays = most >= 0.15*benefit
 }
 
 // returns is how likely a conversation that has paused for so long is to come

@@ -271,7 +271,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			soonest = min(soonest, load)
 		}
 		// One that is larger than the limit goes where nobody is in its way.
-		alone := r.busy == 0 && load-r.Others < 0.1
+		alone := r.busy == 0 && tokens == 0
 		if space < float64(t.footprint) && !alone && a.Bounds(r) {
 			continue
 		}
@@ -286,9 +286,9 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 	}
 	waited := now.Sub(t.arrived)
 	switch {
-	case best == nil && !a.pays() && lastLoad <= leastLoad+1:
+	case best == nil && !a.gaps.pays && lastLoad <= leastLoad+1:
 		return last
-	case best == nil && (!a.pays() || waited >= a.cfg.MaxWait):
+	case best == nil && (!a.gaps.pays || waited >= a.cfg.MaxWait):
 		return least
 	case best == nil || soonest < bestLoad-0.4 && waited < soon:
 		return nil // a less loaded one is about to have room
@@ -299,10 +299,6 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 	}
 	return best
 }
-
-// pays reports whether waiting keeps anything: whether the sizes are known, and
-// conversations come back before what they left is lost all the same.
-func (a *Admission) pays() bool { return a.gaps.pays && a.sizes.known() }
 
 // feedBack corrects what a replica's cache is believed to hold by what was found
 // in it.

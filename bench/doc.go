@@ -39,8 +39,25 @@
 // most in it. The cached share counts a prompt once, with its request's first
 // token: vllm:prompt_tokens_cached in vllm:prompt_tokens.
 //
+// # Workloads
+//
+// [SeedTable] is that of the published figures and [LongContext] one of a fleet
+// with long prompts. [OpenLoop] and [Bursts] do not wait for answers,
+// [SharedPrompt] and [TwoTeams] have many users of few prompts,
+// [HotConversation] has one client that sends much more than the others, and
+// under [Churn] replicas leave and come back cold. [Trace] plays recorded
+// conversations. Any [Workload] literal will do, and all of them can be changed.
+//
+// # Live
+//
+// [Live] sends the same workloads over HTTP and in real time to servers that are
+// there, and fills in the same table from what the clients see and from the
+// engines' metrics pages.
+//
 // # What it never does
 //
-// It measures no model and no GPU: the engines' speeds are parameters. It opens
-// no socket, reads no environment and writes to no terminal.
+// A simulation measures no model and no GPU: the engines' speeds are parameters,
+// and it opens no socket. A live run sends to the targets and reads the metrics
+// pages that it is given, and nothing else. Neither reads the environment or
+// writes to a terminal.
 package bench

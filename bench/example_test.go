@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/warmroute/warmroute"
 	"github.com/warmroute/warmroute/balance"
 	"github.com/warmroute/warmroute/bench"
+	"github.com/warmroute/warmroute/internal/fakevllm"
 )
 
 // A program, which has no *testing.T, compares policies with a Runner.
@@ -67,4 +70,54 @@ func ExampleOptions() {
 	fmt.Println(turns.Name)
 	// Output:
 	// round robin
+}
+
+// A recorded conversation, here of two requests, on engines of one's own.
+func ExampleTrace() {
+	sessions, err := bench.ReadTrace(strings.NewReader(
+		`{"id":"a","block":64,"tool":1000,"reqs":[[0,3000,100,0,47,4,0,0],[34,3500,200,46,55,6,30,0]]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := bench.Trace(sessions, bench.TraceOptions{Speed: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w.Engines = bench.DefaultEngines()
+	w.Steps, w.StepTime = []int{4}, 2*time.Minute
+	rows, err := bench.Run(context.Background(), w, bench.Affinity(), 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("stayed: %.0f %%\n", rows[0].Stayed*100)
+	// Output:
+	// stayed: 100 %
+}
+
+// A server that is there, here a simulated one behind a socket. Its metrics page
+// says what it took from its cache.
+func ExampleLive() {
+	engine, err := fakevllm.New(fakevllm.Config{Ranks: 1, StepTime: time.Millisecond, PrefillRate: 1e6})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	server := httptest.NewServer(engine)
+	defer server.Close()
+
+	w := bench.SeedTable()
+	w.Steps, w.Seeds = []int{2}, nil
+	table, err := bench.Live{
+		Metrics:     []string{server.URL},
+		MaxRequests: 12, // ends a step before its time
+	}.Table(context.Background(), w, bench.Target{Name: "direct", URLs: []string{server.URL}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := table.Rows[0]
+	fmt.Println("requests:", r.Requests, "failed:", r.Failed)
+	fmt.Println("some of it cached:", r.HitShare > 0.3)
+	// Output:
+	// requests: 12 failed: 0
+	// some of it cached: true
 }

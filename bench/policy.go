@@ -96,7 +96,7 @@ func Turnover(name string, turnover float64) Policy {
 // warmroute.WithAffinity(false).
 func Picker(name string, picker func() balance.Picker) Policy {
 	return Options(name, func() []warmroute.Option {
-		return []warmroute.Option{warmroute.WithPicker(picker)}
+		return append(plain(), warmroute.WithPicker(picker))
 	})
 }
 
@@ -105,7 +105,7 @@ func Picker(name string, picker func() balance.Picker) Policy {
 // must be safe for concurrent use; those of package balance are.
 func Scorers(name string, scorers ...balance.WeightedScorer) Policy {
 	return Options(name, func() []warmroute.Option {
-		return []warmroute.Option{warmroute.WithScorers(scorers...)}
+		return append(plain(), warmroute.WithScorers(scorers...))
 	})
 }
 

@@ -23,6 +23,7 @@ completion. The engines should have nothing else to do; interrupted, it prints t
 		targets    []bench.Target
 		metrics    = words{more: true}
 		tokenBytes float64
+		published  bool
 		header     = http.Header{}
 	)
 	workload.add(flags, true)
@@ -60,6 +61,7 @@ completion. The engines should have nothing else to do; interrupted, it prints t
 	flags.DurationVar(&run.Drain, "drain", bench.DefaultDrain, "how long the answers may take that are under way when a step is over")
 	flags.StringVar(&run.Salt, "salt", "", "`text` that the words depend on; default: another one each time, so that earlier runs have left nothing in the caches")
 	flags.Float64Var(&tokenBytes, "token-bytes", 0, "size of a token of text in `bytes`; default: found out with two short requests")
+	flags.BoolVar(&published, "published", false, "put the published figures of the workload beside those measured")
 	out.add(flags)
 	if err := parse(flags, args, false); err != nil {
 		return err
@@ -75,6 +77,9 @@ completion. The engines should have nothing else to do; interrupted, it prints t
 		return err
 	}
 	w.TokenBytes = tokenBytes
+	if !published {
+		w.Published = nil
+	}
 	run.Metrics, run.Header = metrics.all, header
 	shown := &progress{w: stderr}
 	run.Progress, run.Update = shown.step, shown.update

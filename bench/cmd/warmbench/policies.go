@@ -22,18 +22,19 @@ type policy struct {
 func policies() []policy {
 	return []policy{
 		{"off", "", "no router: the engine's own balancing; several endpoints take turns", plain(func(string) bench.Policy { return bench.Off() })},
-		{"affinity", "SPILL", "the library as it comes: conversations stay at home, new ones go by the default scorers; SPILL is the number in flight above which a home is left", affinity},
+		{"affinity", "SPILL", "conversations stay at home, new ones go by the default scorers; SPILL is the number in flight above which a home is left, by default a quarter of max_num_seqs", affinity},
+		{"residents", "TURNOVER", "the library as it comes: affinity, and turns wait where not all conversations fit into the prefix caches; TURNOVER, 0 to 1, is how readily a resident gives its place up", residents},
 		{"soft-affinity", "MARGIN", "stay at home until leaving saves that fraction of the expected TTFT; default 0.25", number(0.25, balance.SoftAffinity, atHome)},
 		{"expected-ttft", "", "conversations placed by the expected TTFT, then as affinity", plain(func(name string) bench.Policy {
 			return bench.Scorers(name, balance.Weight(balance.ExpectedTTFT(), 1))
 		})},
-		{"least-loaded", "", "fewest requests, whoever's turn it is", picker(balance.LeastLoaded)},
-		{"round-robin", "", "replicas in turn", picker(balance.RoundRobin)},
-		{"random", "", "by chance", chance(balance.Random)},
-		{"power-of-two", "", "two by chance, the less loaded of them", chance(balance.PowerOfTwo)},
-		{"rendezvous", "", "conversations hashed to replicas, whatever their load", picker(balance.Rendezvous)},
-		{"bounded-load", "FACTOR", "conversations hashed to replicas with at most FACTOR times the mean load; default 1.25", number(1.25, balance.BoundedLoad, homeless)},
-		{"engine-lb", "VERSION", "the rule of vLLM's own balancing between ranks, by version; default 0.26.0", engineLB},
+		{"least-loaded", "", "each turn to the replica with the fewest requests", picker(balance.LeastLoaded)},
+		{"round-robin", "", "each turn to the next replica", picker(balance.RoundRobin)},
+		{"random", "", "each turn by chance", chance(balance.Random)},
+		{"power-of-two", "", "each turn to the less loaded of two by chance", chance(balance.PowerOfTwo)},
+		{"rendezvous", "", "each turn by a hash of the conversation, whatever the load", picker(balance.Rendezvous)},
+		{"bounded-load", "FACTOR", "each turn by a hash of the conversation, to a replica with at most FACTOR times the mean load; default 1.25", number(1.25, balance.BoundedLoad, homeless)},
+		{"engine-lb", "VERSION", "each turn by the rule of vLLM's own balancing between ranks, of that version; default 0.26.0", engineLB},
 	}
 }
 
@@ -44,8 +45,11 @@ func policyByName(text string) (bench.Policy, error) {
 		if p.name != name {
 			continue
 		}
-		if hasArgument && (p.argument == "" || argument == "") {
-			return bench.Policy{}, fmt.Errorf("policy %q: %s", text, map[bool]string{true: "nothing behind the colon", false: "it takes no argument"}[argument == ""])
+		switch {
+		case hasArgument && p.argument == "":
+			return bench.Policy{}, fmt.Errorf("policy %q: it takes no argument", text)
+		case hasArgument && argument == "":
+			return bench.Policy{}, fmt.Errorf("policy %q: nothing behind the colon", text)
 		}
 		made, err := p.make(text, argument)
 		if err != nil {
@@ -59,7 +63,7 @@ func policyByName(text string) (bench.Policy, error) {
 // policyHelp lists the policies.
 func policyHelp() string {
 	var b strings.Builder
-	b.WriteString("Policies; those without affinity in the name know no homes:\n")
+	b.WriteString("Policies; \"each turn\" is of those that know no homes:\n")
 	for _, p := range policies() {
 		name := p.name
 		if p.argument != "" {
@@ -82,7 +86,20 @@ func affinity(name, argument string) (bench.Policy, error) {
 	if err := spill.UnmarshalText([]byte(argument)); err != nil {
 		return bench.Policy{}, err
 	}
-	return bench.Options(name, func() []warmroute.Option { return []warmroute.Option{warmroute.WithSpill(spill)} }), nil
+	return bench.Options(name, func() []warmroute.Option {
+		return []warmroute.Option{warmroute.WithResidency(warmroute.ResidencyOff), warmroute.WithSpill(spill)}
+	}), nil
+}
+
+func residents(name, argument string) (bench.Policy, error) {
+	if argument == "" {
+		return bench.Residents(), nil
+	}
+	turnover, err := strconv.ParseFloat(argument, 64)
+	if err != nil || !(turnover >= 0 && turnover <= 1) {
+		return bench.Policy{}, fmt.Errorf("%q is no number from 0 to 1", argument)
+	}
+	return bench.Turnover(name, turnover), nil
 }
 
 // homeless is a policy of a picker alone, atHome one of a picker that knows of
@@ -137,8 +154,8 @@ func checked(name string, of func() (balance.Picker, error), policy func(string,
 	}
 	return policy(name, func() balance.Picker {
 		p, err := of()
-		if err != nil { // it could be made before
-			return balance.LeastLoaded()
+		if err != nil {
+			return balance.PickerFunc(func(*balance.Request, []balance.Candidate) (int, error) { return 0, err })
 		}
 		return p
 	}), nil
