@@ -44,6 +44,39 @@ func BenchmarkRouteSticky(b *testing.B) {
 	}
 }
 
+// The same with residents and without, on one replica and on many.
+func BenchmarkRouteResident(b *testing.B) {
+	for _, replicas := range []int{1, 8, 64} {
+		for name, residency := range map[string]warmroute.Residency{"on": 1 << 30, "off": warmroute.ResidencyOff} {
+			b.Run(fmt.Sprintf("replicas=%d/residents=%s", replicas, name), func(b *testing.B) {
+				router, req := residents(b, replicas, residency)
+				ctx := context.Background()
+				b.ReportAllocs()
+				for b.Loop() {
+					lease, err := router.Route(ctx, req)
+					if err != nil || lease.Outcome() != warmroute.Sticky {
+						b.Fatal(lease.Outcome(), err)
+					}
+					lease.Done(warmroute.Result{})
+				}
+			})
+		}
+	}
+}
+
+// residents is a router that a thousand conversations are at home with, and a
+// request of one of them.
+func residents(tb testing.TB, replicas int, residency warmroute.Residency) (*warmroute.Router, warmroute.Request) {
+	tb.Helper()
+	router, err := warmroute.New([]warmroute.Endpoint{{URL: "http://a", Ranks: replicas}}, warmroute.WithResidency(residency))
+	require.NoError(tb, err)
+	learn(tb, router)
+	for i := range 1000 {
+		bind(tb, router, fmt.Sprint("conversation-", i))
+	}
+	return router, warmroute.Request{Session: "conversation-7"}
+}
+
 // The same from several goroutines, each with conversations of its own.
 func BenchmarkRouteStickyParallel(b *testing.B) {
 	router := eight(b)
@@ -152,6 +185,22 @@ func TestAllocations(t *testing.T) {
 	})
 	assertAllocs(t, 1, "new conversation", func() {
 		lease, err := router.Route(ctx, warmroute.Request{Session: "new"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Done(warmroute.Result{})
+	})
+
+	resident, req7 := residents(t, 8, 1<<30)
+	assertAllocs(t, 0, "resident", func() {
+		lease, err := resident.Route(ctx, req7)
+		if err != nil || lease.Outcome() != warmroute.Sticky {
+			t.Fatal(lease.Outcome(), err)
+		}
+		lease.Done(warmroute.Result{Usage: warmroute.Usage{Prompt: 900, Cached: 890, Completion: 50, Known: true, Measured: true}})
+	})
+	assertAllocs(t, 1, "unkeyed with residents", func() {
+		lease, err := resident.Route(ctx, warmroute.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}

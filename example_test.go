@@ -2,6 +2,7 @@ package warmroute_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -116,6 +117,53 @@ func ExampleRouter_Route() {
 	// placed http://10.0.0.1:8000 rank 0 in flight 1
 	// sticky http://10.0.0.1:8000 rank 0 in flight 1
 	// cached 10240 computed 10
+}
+
+// Where the conversations do not all fit into the prefix caches, Route waits for
+// room and TryRoute refuses.
+func ExampleRouter_TryRoute() {
+	router, err := warmroute.New([]warmroute.Endpoint{{URL: "http://10.0.0.1:8000"}},
+		warmroute.WithResidency(8000)) // KV cache tokens; auto takes the engine's own figure
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Close()
+	turn := func(session string) warmroute.Request {
+		return warmroute.Request{Session: session, PromptTokens: 6000, MaxTokens: 500}
+	}
+	done := func(lease warmroute.Lease) {
+		lease.Answered()
+		lease.Done(warmroute.Result{Usage: warmroute.Usage{Prompt: 6000, Completion: 500, Known: true, Measured: true}})
+	}
+	for range 70 { // nobody waits before it is known what turns are like
+		lease, err := router.TryRoute(turn(""))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		done(lease)
+	}
+
+	one, err := router.Route(context.Background(), turn("one"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = router.TryRoute(turn("two"))
+	fmt.Println(err, errors.Is(err, warmroute.ErrOverloaded))
+
+	go done(one)
+	two, err := router.Route(context.Background(), turn("two"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("in flight", two.Replica().InFlight())
+	done(two)
+	// Output:
+	// overloaded: no replica has room true
+	// in flight 1
 }
 
 // Keys are looked for where your clients put them.

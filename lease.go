@@ -185,12 +185,14 @@ func (l Lease) done(result Result, last bool) {
 	l.computed()
 	// Before a turn that waits could be given the place there.
 	down := result.Unreachable && l.member.unreachable()
+	var now time.Time
 	if l.ticket.waiter.admitted {
-		l.pool.turnEnded(&l.ticket.waiter, result)
+		now = l.pool.turnEnded(&l.ticket.waiter, result)
+	} else {
+		now = l.pool.router.clock.Now()
 	}
 	tickets.Put(l.ticket)
 	l.member.End()
-	now := l.pool.router.clock.Now()
 	if down {
 		l.member.tell("unreachable")
 	}

@@ -20,14 +20,15 @@ import (
 //
 //	go test ./bench -run TestOverloadTable -v -timeout 30m -args -hours
 //
-// With -hours it has four runs of an hour a step; without, two of ten minutes.
+// With -hours it has four runs of an hour a step; without, two of ten minutes;
+// without -v as well, a few minutes that are there to be checked.
 func TestOverloadTable(t *testing.T) {
 	w := bench.Overload(10 * time.Minute)
 	w.Seeds = []uint64{1, 2}
 	switch {
 	case *hours:
 		w = bench.Overload(time.Hour)
-	case testing.Short() || raceEnabled:
+	case !testing.Verbose() || testing.Short() || raceEnabled:
 		w.Name += " (shortened)"
 		w.Steps, w.StepTime, w.Seeds = []int{8, 24}, 5*time.Minute, []uint64{1}
 	}

@@ -1,0 +1,306 @@
+package warmroute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/balance"
+)
+
+// waiter is the part of a ticket that a pool's admission has in hand: a turn,
+// and its caller while it waits.
+type waiter struct {
+	balance.Turn
+	request  balance.Request // for a picker of the user's own
+	parent   *member
+	session  *affinity.Session[*member]
+	bound    bool // by this turn
+	admitted bool // the turn is the admission's until it is finished
+	member   *member
+	left     time.Duration // that it may wait
+	sent     time.Time     // when member was set
+	waiting  bool
+	released bool          // it is to be routed without admission
+	ready    chan struct{} // of one: that member is set or the turn released, if waiting
+}
+
+// reset makes it ready for another turn.
+func (a *waiter) reset() { *a = waiter{Turn: balance.Turn{Avoid: a.Avoid[:0]}} }
+
+// admits reports whether a request is one for the pool's admission.
+func (p *pool) admits(req *Request, w *pick) bool {
+	return p.admission.on.Load() && !req.light && !p.asksAtHome && w.outcome != Pinned && p.affinity.Load()
+}
+
+// admit routes a request by way of the pool's admission, and waits if it has to
+// and may. It owns the acquired session.
+func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (Lease, error) {
+	t := tickets.Get().(*ticket)
+	a := &t.waiter
+	a.Turn = balance.Turn{
+		Owner: t, Session: w.hash, Priority: req.Priority, PromptTokens: atMost(req.PromptTokens, mostPrompt), MaxTokens: req.MaxTokens,
+		Since: req.since, Avoid: a.Avoid[:0],
+	}
+	if req.Tenant != "" {
+		a.Tenant = p.table.Hash(req.Tenant)
+	}
+	a.session = w.session
+	unbound := w.session != nil && w.session.Home() == nil
+	now := w.now
+	if p.router.clock.Running() {
+		now = time.Now() // exact
+	}
+	err := p.enter(ctx, req, w, home, a, now)
+	if err != nil {
+		a.reset()
+		tickets.Put(t)
+		if errors.Is(err, errReleased) {
+			arrived := now
+			if !req.since.IsZero() {
+				arrived = req.since
+			}
+			lease, err := p.place(req, w)
+			if err == nil {
+				lease.waited = max(0, w.now.Sub(arrived))
+				p.admission.waits.Observe(lease.waited.Seconds())
+			}
+			return lease, err
+		}
+		if w.session != nil {
+			p.table.Release(w.session, time.Now())
+		}
+		return Lease{}, err
+	}
+	a.admitted = true
+	outcome := w.outcome
+	if w.session != nil && w.session.Home() == a.member.home && (home == a.member || unbound && !a.bound) {
+		outcome = Sticky
+	}
+	w.ticket = t
+	lease := newLease(p, a.member, w, outcome)
+	lease.waited = a.Waited(w.now)
+	return lease, nil
+}
+
+// enter has a turn admitted and its replica counted in flight.
+func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a *waiter, now time.Time) error {
+	if err := p.arrive(req, w, home, a, now); err != nil {
+		return err
+	}
+	if a.ready != nil {
+		err := p.wait(ctx, a)
+		w.now = time.Now()
+		if err != nil {
+			return err
+		}
+	}
+	p.admission.waits.Observe(a.Waited(now).Seconds())
+	return nil
+}
+
+// arrive has a turn sent, or put into the queue: then a.ready is set.
+func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()     // also when a picker panics
+	if !p.affinity.Load() { // switched off meanwhile
+		return errReleased
+	}
+	if now.Sub(p.admission.opened) >= openInterval {
+		p.openRooms(now)
+	}
+	if home != nil {
+		a.Home, a.Lost = home.room, home == w.doubted
+	} else if a.parent = p.parentHome(req, now); a.parent != nil {
+		a.Home = a.parent.room
+	}
+	if p.admission.cfg.Choose != nil {
+		a.request = balance.Request{Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		if req.Parent != "" {
+			a.request.Parent = p.table.Hash(p.key(req, req.Parent))
+		}
+	}
+	if len(w.tried) > 0 || w.adapter != "" {
+		for _, m := range *p.members.Load() {
+			if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+				a.Avoid = append(a.Avoid, m.room)
+			}
+		}
+	}
+	if a.Home == nil && !p.admission.Takes(a.Avoid) {
+		return errReleased
+	}
+	if !p.admission.Arrive(&a.Turn, now) {
+		p.admission.overloaded.Add(1)
+		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
+	}
+	switch {
+	case a.Room() == nil:
+		p.pump(now)
+	case home != nil && home.room == a.Room():
+		p.begin(a, home, now)
+	default:
+		p.send(a, now)
+	}
+	switch {
+	case a.member != nil:
+	case a.released:
+		return errReleased
+	case req.try:
+		p.admission.Cancel(&a.Turn)
+		p.pump(now)
+		p.admission.overloaded.Add(1)
+		return fmt.Errorf("%w: no replica has room", ErrOverloaded)
+	default:
+		// Not kept with the ticket: testing/synctest has channels belong to one
+		// bubble, and a turn that waits can afford one.
+		a.ready, a.waiting = make(chan struct{}, 1), true
+		a.left = p.admission.cfg.MaxWait - a.Waited(now) + boundSlack
+	}
+	return nil
+}
+
+// boundSlack is how much later than its bound a turn that waits is released: so
+// long [balance.Admission.Admit] may take to send it.
+const boundSlack = 300 * time.Millisecond
+
+// wait waits until a turn in the queue has been sent. If the caller or the
+// router gives up first the turn is taken back.
+func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
+	// The bound holds whatever comes before the turn in the queue.
+	bound := time.NewTimer(a.left)
+	defer bound.Stop()
+	select {
+	case <-a.ready:
+		if a.released {
+			return errReleased
+		}
+		return nil
+	case <-ctx.Done():
+		err = errGivenUp
+	case <-bound.C:
+		err = errReleased
+	case <-p.router.done:
+		err = ErrClosed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case a.waiting:
+		a.waiting = false
+		p.admission.Cancel(&a.Turn)
+	default: // it was sent at the same time
+		<-a.ready
+		switch {
+		case a.released:
+		case errors.Is(err, errReleased):
+			return nil
+		default:
+			a.member.End()
+			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+		}
+	}
+	p.pump(now)
+	return err
+}
+
+// send counts a turn that was given a room in flight there, and wakes its
+// caller. The pool's lock is held.
+func (p *pool) send(a *waiter, now time.Time) {
+	for _, m := range *p.members.Load() {
+		if m.room == a.Room() {
+			p.begin(a, m, now)
+			return
+		}
+	}
+}
+
+func (p *pool) begin(a *waiter, m *member, now time.Time) {
+	a.member, a.sent = m, now
+	m.Begin()
+	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
+		p.table.Bind(s, m.home, now)
+		a.bound = true
+	}
+	a.wake()
+}
+
+// release takes a turn out of the queue, to be routed without admission. The
+// pool's lock is held.
+func (p *pool) release(t *balance.Turn) {
+	a := &t.Owner.(*ticket).waiter
+	p.admission.Cancel(t)
+	a.released = true
+	a.wake()
+}
+
+// wake wakes a turn's caller if it waits. The pool's lock is held.
+func (a *waiter) wake() {
+	if a.waiting {
+		a.waiting = false
+		a.ready <- struct{}{}
+	}
+}
+
+// errReleased says that a turn is to be routed without admission: no replica
+// takes turns just now, as far as is known, and trying is better than refusing;
+// or affinity is off.
+var errReleased = errors.New("released from admission")
+
+// errGivenUp says that a caller has given up waiting.
+var errGivenUp = errors.New("given up")
+
+// parentHome is where the conversation is at home that a new one was started
+// from, nil if it is not known.
+func (p *pool) parentHome(req *Request, now time.Time) *member {
+	if req.Parent == "" {
+		return nil
+	}
+	if h := p.table.Peek(p.key(req, req.Parent), now); h != nil {
+		return h.Value
+	}
+	return nil
+}
+
+// turnBegan notes the first byte of an admitted turn.
+func (p *pool) turnBegan(a *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.admission.FirstByte(&a.Turn, now)
+	p.pump(now)
+}
+
+// turnEnded notes the end of an admitted turn, and returns when that is.
+func (p *pool) turnEnded(a *waiter, res Result) time.Time {
+	u := res.Usage
+	s := balance.Served{
+		Prompt: tokens(u.Prompt), Cached: tokens(u.Cached), Completion: tokens(u.Completion),
+		Known: u.Known, Measured: u.Measured, Failed: res.Err != nil,
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.admission.opened) >= openInterval {
+		p.openRooms(now)
+	}
+	if res.FirstByte > 0 && res.Err == nil { // from a caller that has its own transport
+		p.admission.FirstByte(&a.Turn, a.sent.Add(res.FirstByte))
+	}
+	p.admission.Finish(&a.Turn, s, now)
+	a.reset()
+	p.pump(now)
+	return now
+}
+
+func tokens(n int64) int { return int(min(max(0, n), math.MaxInt32)) }
+
+// mostPrompt is more tokens than any model takes. A client can declare a body of
+// any length, and sums of what it declares must not overflow.
+const mostPrompt = 1 << 24
+
+func atMost(n, most int) int { return min(max(0, n), most) }
