@@ -74,13 +74,15 @@ type Admission struct {
 	ended         []*conversation // that had their last turn end lately
 	queue         turnQueue
 
-	sizes sizes
-	gaps  gaps
-	waits waits
-	turn  time.Duration // running mean of a turn's time on a replica
-	rate  float64       // prefill, computed tokens a second
-	wake  time.Time
-	fit   []*Room // scratch
+	sizes     sizes
+	gaps      gaps
+	waits     waits
+	turn      time.Duration // running mean of a turn's time on a replica
+	rate      float64       // prefill, computed tokens a second
+	wake      time.Time
+	fit       []*Room // scratch, as is skipped
+	skipped   []*Turn
+	overdueAt time.Time // when last was looked for some
 }
 
 // NewAdmission returns an Admission without rooms.
@@ -143,8 +145,15 @@ const (
 	// turn.
 	atHome = 1.1
 	// maxCold is how many conversations new to a replica may prefill at a time:
-	// the engine always has the next one, and no more.
+	// the engine always has the next one, and no more. One without a first byte is
+	// taken to be done after coldFor times as long as its prefill should last.
 	maxCold = 2
+	coldFor = 3
+	// mostSkipped is how many turns are passed over for one that can go.
+	mostSkipped = 64
+	// overdueEvery is how often those are looked for that have waited as long as
+	// they may.
+	overdueEvery = 100 * time.Millisecond
 	// maxHold is the longest that an idle resident keeps its room, and how long a
 	// conversation may pause before it is taken to have ended.
 	maxHold = time.Minute
@@ -191,7 +200,8 @@ type Turn struct {
 	arrived, began time.Time
 	room           *Room
 	conv           *conversation
-	stay           int // the conversation's, when the turn was sent
+	own            conversation // if it has no key
+	stay           int          // the conversation's, when the turn was sent
 	footprint      int
 	cold           bool // new to the room: its prefix has to be computed
 	answered       bool
@@ -223,11 +233,13 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 		t.arrived = t.Since
 	}
 	c := a.conversations[t.Session]
-	if c == nil {
+	switch {
+	case t.Session == 0:
+		t.own = conversation{}
+		c = &t.own
+	case c == nil:
 		c = &conversation{key: t.Session}
-		if t.Session != 0 {
-			a.conversations[t.Session] = c
-		}
+		a.conversations[t.Session] = c
 	}
 	if c.turns == 0 && !c.endedAt.IsZero() {
 		a.gaps.add(now.Sub(c.endedAt))
@@ -261,19 +273,18 @@ func (a *Admission) mayStay(c *conversation, r *Room, t *Turn) bool {
 	if c.inFlight > 0 {
 		return true
 	}
-	firm := a.sizes.shared() + r.firm + max(t.footprint, c.footprint)
-	return float64(firm) <= atHome*a.limit(r, t.arrived)
+	firm := float64(a.sizes.shared() + r.firm + max(t.footprint, c.footprint))
+	return !a.Bounds(r) || firm <= atHome*r.kappa*float64(a.capacityOf(r)) || firm <= atHome*a.limit(r, t.arrived)
 }
 
 // Admit takes the next turn that can go out of the queue, sends it and returns
 // it; nil if none can go.
 func (a *Admission) Admit(now time.Time) *Turn {
 	a.wake = time.Time{}
-	t := a.queue.first()
-	if t == nil {
+	if a.queue.len() == 0 {
 		return nil
 	}
-	r := a.place(t, now)
+	t, r := a.next(now)
 	if r == nil {
 		a.wake = now.Add(min(max(a.gaps.hold/2, 20*time.Millisecond), soon))
 		return nil
@@ -281,6 +292,70 @@ func (a *Admission) Admit(now time.Time) *Turn {
 	a.queue.remove(t)
 	a.send(t, r, now)
 	return t
+}
+
+// next finds the turn that is to go next, and where. One behind the first may go
+// only where none before it could go if there was room, so that nobody is
+// overtaken.
+func (a *Admission) next(now time.Time) (*Turn, *Room) {
+	if now.Sub(a.overdueAt) >= overdueEvery {
+		a.overdueAt = now
+		if t := a.queue.overdue(now.Add(-a.cfg.MaxWait)); t != nil {
+			if r := a.placeAnyway(t, now); r != nil {
+				a.overdueAt = time.Time{} // there may be another
+				return t, r
+			}
+		}
+	}
+	for _, r := range a.rooms {
+		r.claimed = false
+	}
+	skipped := a.skipped[:0]
+	defer func() {
+		for _, t := range skipped {
+			a.queue.putBack(t)
+		}
+		clear(skipped)
+		a.skipped = skipped[:0]
+	}()
+	for t := a.queue.first(); t != nil && len(skipped) < mostSkipped; t = a.queue.first() {
+		if r := a.place(t, now); r != nil {
+			return t, r
+		}
+		if !a.claim(t, now) {
+			break
+		}
+		a.queue.takeOut(t)
+		skipped = append(skipped, t)
+	}
+	return nil, nil
+}
+
+// claim has a turn that waits claim the rooms that it waits for, and reports
+// whether any are left. One that is larger than any room claims one when it has
+// waited long.
+func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
+	large := true
+	var least *Room
+	var leastLoad float64
+	for _, r := range a.rooms {
+		if !t.mayEnter(r) {
+			continue
+		}
+		if _, load := a.claims(r, now); least == nil || load < leastLoad {
+			least, leastLoad = r, load
+		}
+		if !a.Bounds(r) || float64(a.sizes.shared()+t.footprint) <= a.limit(r, now) {
+			r.claimed, large = true, false
+		}
+	}
+	if large && least != nil && now.Sub(t.arrived) >= a.patience(now) {
+		least.claimed = true
+	}
+	for _, r := range a.rooms {
+		left = left || r.Open && !r.claimed
+	}
+	return left
 }
 
 // Wake is when Admit should be called again if nothing happens before; zero if
@@ -295,7 +370,7 @@ func (a *Admission) send(t *Turn, r *Room, now time.Time) {
 	if c.room != r {
 		a.demote(c)
 		t.cold = true
-		r.cold++
+		r.prefilling = append(r.prefilling, t)
 		r.settle(c, now)
 	}
 	t.stay = c.stay
@@ -317,8 +392,8 @@ func (a *Admission) FirstByte(t *Turn, now time.Time) {
 	if !t.cold {
 		return
 	}
-	t.room.cold--
-	computed := float64(a.sizes.prompt(t.conv, t) - a.sizes.shared())
+	t.room.prefilled(t)
+	computed := a.computed(t)
 	if took := now.Sub(t.began).Seconds(); took > 0 && computed > minPrefill {
 		share := 0.02
 		if computed/took > a.rate {
@@ -346,7 +421,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		return
 	}
 	if t.cold && !t.answered {
-		r.cold--
+		r.prefilled(t)
 	}
 	t.answered = true
 	resident := c.room == r && c.stay == t.stay

@@ -100,7 +100,7 @@ func TestAdmissionAccounts(t *testing.T) {
 		for _, r := range rooms {
 			require.Zero(t, r.busy)
 			require.Zero(t, r.firm)
-			require.Zero(t, r.cold)
+			require.Empty(t, r.prefilling)
 			a.Leave(r)
 		}
 		a.Tick(now.Add(2 * maxHold))
@@ -140,6 +140,6 @@ func check(t *testing.T, a *Admission) {
 		require.GreaterOrEqual(t, r.busy, busy)
 		require.GreaterOrEqual(t, r.firm, firm)
 		require.GreaterOrEqual(t, r.total, total)
-		require.GreaterOrEqual(t, r.cold, 0)
+		require.LessOrEqual(t, len(r.prefilling), 100)
 	}
 }

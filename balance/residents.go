@@ -27,11 +27,12 @@ type Room struct {
 	ceilingAt time.Time
 	overAt    time.Time // when last more was in flight than the cache is believed to hold
 
-	idle  residentList // residents with no turn in flight, longest idle first
-	busy  int          // residents with a turn in flight
-	firm  int          // their footprints
-	total int          // footprints of all residents
-	cold  int          // turns of new residents that have no first byte yet
+	idle       residentList // residents with no turn in flight, longest idle first
+	busy       int          // residents with a turn in flight
+	firm       int          // their footprints
+	total      int          // footprints of all residents
+	prefilling []*Turn      // of new residents, without a first byte yet
+	claimed    bool         // by a turn that waits: scratch
 }
 
 // SetCapacity says how many tokens the replica's KV cache holds, 0 if that is
@@ -235,12 +236,15 @@ func (a *Admission) Evict(r *Room) {
 func (t *Turn) mayUse(r *Room) bool { return r.Open && !slices.Contains(t.Avoid, r) }
 
 // mayEnter is mayUse for a room that the turn's conversation has no place in.
-func (t *Turn) mayEnter(r *Room) bool { return !r.Draining && t.mayUse(r) }
+func (t *Turn) mayEnter(r *Room) bool { return (!r.Draining || r == t.Home) && t.mayUse(r) }
 
 // place picks the replica for a turn whose conversation has no place: where it
 // was last, if that has room and its cache was not lost; else one of those with
 // room.
 func (a *Admission) place(t *Turn, now time.Time) *Room {
+	if r := t.conv.room; r != nil && t.mayUse(r) {
+		return r // another turn of the conversation was sent there meanwhile
+	}
 	last := t.conv.last
 	if last == nil {
 		last = t.Home
@@ -252,7 +256,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 	shared := a.sizes.shared()
 	a.fit = a.fit[:0]
 	for _, r := range a.rooms {
-		if !t.mayEnter(r) {
+		if !t.mayEnter(r) || r.claimed {
 			continue
 		}
 		tokens, load := a.claims(r, now)
@@ -262,7 +266,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		if r == last {
 			lastLoad = load
 		}
-		if r.cold >= maxCold {
+		if a.cold(r, now) >= maxCold {
 			continue
 		}
 		limit := a.limit(r, now)
@@ -284,13 +288,12 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
-	waited := now.Sub(t.arrived)
 	switch {
 	case best == nil && !a.gaps.pays && lastLoad <= leastLoad+1:
 		return last
-	case best == nil && (!a.gaps.pays || waited >= a.cfg.MaxWait):
+	case best == nil && !a.gaps.pays:
 		return least
-	case best == nil || soonest < bestLoad-0.4 && waited < soon:
+	case best == nil || soonest < bestLoad-0.4 && now.Sub(t.arrived) < soon:
 		return nil // a less loaded one is about to have room
 	case a.cfg.Choose != nil:
 		return a.cfg.Choose(t, a.fit, now)
@@ -298,6 +301,46 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		return last // something may be left
 	}
 	return best
+}
+
+// placeAnyway picks the replica with the least load, room or none.
+func (a *Admission) placeAnyway(t *Turn, now time.Time) (least *Room) {
+	if r := t.conv.room; r != nil && t.mayUse(r) {
+		return r
+	}
+	var leastLoad float64
+	for _, r := range a.rooms {
+		if !t.mayEnter(r) {
+			continue
+		}
+		if _, load := a.claims(r, now); least == nil || load < leastLoad {
+			least, leastLoad = r, load
+		}
+	}
+	return least
+}
+
+// computed is the number of tokens of a cold turn that its replica has to
+// prefill.
+func (a *Admission) computed(t *Turn) float64 {
+	return float64(max(0, a.sizes.prompt(t.conv, t)-a.sizes.shared()))
+}
+
+// cold is the number of conversations new to a replica that prefill there. Small
+// prompts are no matter.
+func (a *Admission) cold(r *Room, now time.Time) (n int) {
+	for _, t := range r.prefilling {
+		if computed := a.computed(t); computed >= minPrefill && now.Sub(t.began).Seconds() < coldFor*computed/a.rate {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Room) prefilled(t *Turn) {
+	if i := slices.Index(r.prefilling, t); i >= 0 {
+		r.prefilling = slices.Delete(r.prefilling, i, i+1)
+	}
 }
 
 // feedBack corrects what a replica's cache is believed to hold by what was found

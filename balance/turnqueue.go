@@ -52,6 +52,21 @@ func (q *turnQueue) remove(t *Turn) {
 	}
 }
 
+// takeOut takes a turn out for a while, and putBack puts it back where it was.
+func (q *turnQueue) takeOut(t *Turn) { heap.Remove(&q.turns, t.index) }
+func (q *turnQueue) putBack(t *Turn) { heap.Push(&q.turns, t) }
+
+// overdue is the turn that arrived first, if that was not after a time.
+func (q *turnQueue) overdue(at time.Time) *Turn {
+	var first *Turn
+	for _, t := range q.turns {
+		if !t.arrived.After(at) && (first == nil || t.arrived.Before(first.arrived)) {
+			first = t
+		}
+	}
+	return first
+}
+
 // longest is how long the oldest turn has waited.
 func (q *turnQueue) longest(now time.Time) time.Duration {
 	var most time.Duration
