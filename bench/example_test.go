@@ -97,7 +97,7 @@ func ExampleTrace() {
 // A server that is there, here a simulated one behind a socket. Its metrics page
 // says what it took from its cache.
 func ExampleLive() {
-	engine, err := fakevllm.New(fakevllm.Config{Ranks: 1, StepTime: time.Millisecond, PrefillRate: 1e6})
+	engine, err := fakevllm.New(fakevllm.Config{Ranks: 1, StepTime: 100 * time.Microsecond, ContextCost: 1, PrefillRate: 1e6})
 	if err != nil {
 		log.Fatal(err)
 	}
