@@ -14,7 +14,8 @@ import (
 // pick is one placement to be made.
 type pick struct {
 	session *affinity.Session[*member] // acquired; nil if the request has no key
-	hash    uint64
+	key     string
+	hash    uint64 // of the key, in the table
 	outcome Outcome
 	rank    int     // that the client chose, if outcome is Pinned
 	leaving *member // the home, if outcome is Spilled
@@ -26,6 +27,14 @@ type pick struct {
 	promptTokens int
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already
+}
+
+// keyHash is 0 if the request has no key.
+func (w *pick) keyHash() uint64 {
+	if w.session == nil {
+		return 0
+	}
+	return keyHash(w.key)
 }
 
 // homeOf is the conversation's home if a request can go there.
@@ -223,7 +232,7 @@ func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member,
 func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
-		Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens,
+		Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
 	}
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
@@ -233,7 +242,7 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	}
 	if req.Parent != "" {
 		parent := p.key(req, req.Parent)
-		q.Parent = p.table.Hash(parent)
+		q.Parent = keyHash(parent)
 		if h := p.table.Peek(parent, now); h != nil {
 			q.ParentHome = slices.Index(p.picked, h.Value)
 		}

@@ -150,7 +150,7 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		w.adapter = req.Model
 	}
 	if key := p.key(req, req.Session); key != "" && len(key) <= affinity.MaxKeyLen {
-		w.hash = p.table.Hash(key)
+		w.key, w.hash = key, p.table.Hash(key)
 		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
 	}

@@ -118,9 +118,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.Home = a.parent.room
 	}
 	if p.admission.cfg.Choose != nil {
-		a.request = balance.Request{Session: w.hash, Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		a.request = balance.Request{Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
 		if req.Parent != "" {
-			a.request.Parent = p.table.Hash(p.key(req, req.Parent))
+			a.request.Parent = keyHash(p.key(req, req.Parent))
 		}
 	}
 	if len(w.tried) > 0 || w.adapter != "" {
