@@ -170,6 +170,9 @@ func (p *pool) openRooms(now time.Time) {
 			p.admission.Evict(m.room)
 		}
 		m.room.Open, m.room.Draining, m.roomColdSince = open, m.Draining(), cold
+		if !m.fresh(now) {
+			m.room.Others = 0 // a stale page has no vote
+		}
 	}
 }
 

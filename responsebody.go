@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (b *responseBody) passed(p []byte, err error) {
 		return
 	}
 	if len(p) > 0 {
-		if b.firstByte == 0 && b.stream {
+		if b.firstByte == 0 && b.stream && (b.api != "/v1/responses" || generated(p)) {
 			b.firstByte = time.Since(b.start)
 			b.lease.prefilled()
 		}
@@ -109,6 +110,18 @@ func (b *responseBody) passed(p []byte, err error) {
 		b.failure = err
 	}
 	b.finish(err == io.EOF)
+}
+
+// generated reports whether a piece of a stream of /v1/responses has something
+// of the answer in it. vLLM sends response.created and response.in_progress
+// before its engine has seen the request.
+func generated(p []byte) bool {
+	for _, event := range [...]string{"response.output", "response.content", "response.reasoning", "response.completed", ".delta"} {
+		if bytes.Contains(p, []byte(event)) {
+			return true
+		}
+	}
+	return false
 }
 
 // see reads the usage of what is on its way to be stripped.

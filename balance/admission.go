@@ -82,7 +82,8 @@ type Admission struct {
 	wake      time.Time
 	fit       []*Room // scratch, as is skipped
 	skipped   []*Turn
-	overdueAt time.Time // when last was looked for some
+	late      []*Turn // that have waited as long as they may, when last was looked for some
+	overdueAt time.Time
 }
 
 // NewAdmission returns an Admission without rooms.
@@ -149,8 +150,13 @@ const (
 	// taken to be done after coldFor times as long as its prefill should last.
 	maxCold = 2
 	coldFor = 3
+	// plenty is the part of a replica's room that is left where it does not matter
+	// how many prefill.
+	plenty = 0.4
+	// longestIdle is how long a resident is remembered that does not come back.
+	longestIdle = time.Hour
 	// mostSkipped is how many turns are passed over for one that can go.
-	mostSkipped = 64
+	mostSkipped = 4096
 	// overdueEvery is how often those are looked for that have waited as long as
 	// they may.
 	overdueEvery = 100 * time.Millisecond
@@ -205,6 +211,7 @@ type Turn struct {
 	footprint      int
 	cold           bool // new to the room: its prefix has to be computed
 	answered       bool
+	prefill        time.Duration // of a cold turn, from its sending to its first byte
 	queued         bool
 	tag            float64 // its place among tenants
 	index          int     // in the queue's heap
@@ -247,7 +254,8 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 	}
 	t.conv = c
 	c.turns++
-	t.footprint = a.sizes.footprint(c, t)
+	// An engine refuses what is larger than its cache: the estimate is wrong.
+	t.footprint = min(a.sizes.footprint(c, t), max(a.largest(), leastFootprint))
 	if r := c.room; r != nil {
 		if a.mayStay(c, r, t) {
 			a.send(t, r, now)
@@ -300,11 +308,16 @@ func (a *Admission) Admit(now time.Time) *Turn {
 func (a *Admission) next(now time.Time) (*Turn, *Room) {
 	if now.Sub(a.overdueAt) >= overdueEvery {
 		a.overdueAt = now
-		if t := a.queue.overdue(now.Add(-a.cfg.MaxWait)); t != nil {
-			if r := a.placeAnyway(t, now); r != nil {
-				a.overdueAt = time.Time{} // there may be another
-				return t, r
-			}
+		a.late = a.queue.overdue(a.late[:0], now.Add(-a.cfg.MaxWait))
+	}
+	for len(a.late) > 0 {
+		t := a.late[0]
+		a.late = a.late[1:]
+		if !t.queued {
+			continue // it is gone
+		}
+		if r := a.placeAnyway(t, now); r != nil {
+			return t, r
 		}
 	}
 	for _, r := range a.rooms {
@@ -319,11 +332,13 @@ func (a *Admission) next(now time.Time) (*Turn, *Room) {
 		a.skipped = skipped[:0]
 	}()
 	for t := a.queue.first(); t != nil && len(skipped) < mostSkipped; t = a.queue.first() {
-		if r := a.place(t, now); r != nil {
-			return t, r
-		}
-		if !a.claim(t, now) {
-			break
+		if a.mayEnterAny(t) {
+			if r := a.place(t, now); r != nil {
+				return t, r
+			}
+			if !a.claim(t, now) {
+				break
+			}
 		}
 		a.queue.takeOut(t)
 		skipped = append(skipped, t)
@@ -331,9 +346,19 @@ func (a *Admission) next(now time.Time) (*Turn, *Room) {
 	return nil, nil
 }
 
+// mayEnterAny reports whether a turn may go to a room that none before it claims.
+func (a *Admission) mayEnterAny(t *Turn) bool {
+	for _, r := range a.rooms {
+		if !r.claimed && t.mayEnter(r) {
+			return true
+		}
+	}
+	return t.conv.room != nil
+}
+
 // claim has a turn that waits claim the rooms that it waits for, and reports
-// whether any are left. One that is larger than any room claims one when it has
-// waited long.
+// whether any are left. One that takes up more than half of any room claims one, when it has
+// waited for some time: the others need not wait for that.
 func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
 	large := true
 	var least *Room
@@ -345,7 +370,7 @@ func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
 		if _, load := a.claims(r, now); least == nil || load < leastLoad {
 			least, leastLoad = r, load
 		}
-		if !a.Bounds(r) || float64(a.sizes.shared()+t.footprint) <= a.limit(r, now) {
+		if !a.Bounds(r) || float64(t.footprint) <= a.limit(r, now)/2 {
 			r.claimed, large = true, false
 		}
 	}
@@ -393,14 +418,34 @@ func (a *Admission) FirstByte(t *Turn, now time.Time) {
 		return
 	}
 	t.room.prefilled(t)
-	computed := a.computed(t)
-	if took := now.Sub(t.began).Seconds(); took > 0 && computed > minPrefill {
-		share := 0.02
-		if computed/took > a.rate {
-			share = 0.3 // the fast ones are those that nobody was in the way of
-		}
-		a.rate += share * (computed/took - a.rate)
+	t.prefill = now.Sub(t.began)
+}
+
+// learnRate takes in how long the prefill of a cold turn took that was served.
+func (a *Admission) learnRate(t *Turn, s Served) {
+	computed, took := float64(s.Prompt-s.Cached), t.prefill.Seconds()
+	if took <= 0 || computed < minPrefill {
+		return
 	}
+	// The fast ones are those that nobody was in the way of; but one alone may be
+	// a mistake.
+	rate, share := min(computed/took, 2*a.rate), 0.05
+	if rate > a.rate {
+		share = 0.3
+	}
+	a.rate += share * (rate - a.rate)
+}
+
+// largest is the largest capacity that is known of a replica, or no bound.
+func (a *Admission) largest() int {
+	most := 0
+	for _, r := range a.rooms {
+		if !a.Bounds(r) {
+			return math.MaxInt32
+		}
+		most = max(most, a.capacityOf(r))
+	}
+	return most
 }
 
 // Served is what became of a turn.
@@ -424,6 +469,9 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		r.prefilled(t)
 	}
 	t.answered = true
+	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && (s.Prompt > c || s.Completion > c) {
+		s.Known = false // no engine counts that
+	}
 	resident := c.room == r && c.stay == t.stay
 	if s.Known && !s.Failed {
 		if a.turn == 0 {
@@ -432,8 +480,10 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		a.turn += time.Duration(0.02 * float64(now.Sub(t.began)-a.turn))
 		if s.Measured {
 			a.feedBack(t, s, now)
+			a.learnRate(t, s)
 		}
 		a.sizes.learn(c, t, s)
+		r.served++
 		if resident {
 			r.resize(c, a.sizes.kept(c))
 		}
@@ -496,7 +546,7 @@ func (a *Admission) minStay(c *conversation, r *Room, now time.Time) time.Durati
 // Cancel takes a turn that waits out of the queue: its caller is gone.
 func (a *Admission) Cancel(t *Turn) {
 	if t.queued {
-		a.queue.remove(t)
+		a.queue.cancel(t)
 		a.leave(t)
 	}
 }
@@ -556,6 +606,7 @@ func (a *Admission) Tick(now time.Time) {
 		if pressed {
 			a.tryMore(r, now)
 		}
+		a.forgetIdle(r, now)
 		capacity = max(capacity, a.capacityOf(r))
 	}
 	a.gaps.derive(float64(capacity) / a.rate)

@@ -353,12 +353,12 @@ func TestManySmallTurnsGoAtOnce(t *testing.T) {
 // TestAPrefillWithoutAFirstByteIsOverAtSomeTime has long prompts whose answers
 // are not streamed.
 func TestAPrefillWithoutAFirstByteIsOverAtSomeTime(t *testing.T) {
-	g := newGate(t, balance.AdmissionConfig{}, 1_000_000)
+	g := newGate(t, balance.AdmissionConfig{}, 20_000)
 	var turns []*balance.Turn
 	for s := range uint64(6) {
-		turns = append(turns, g.arrive(s+1, 4000))
+		turns = append(turns, g.arrive(s+1, 3000))
 	}
-	assert.Equal(t, 4, g.Waiting(), "two prefill at a time")
+	assert.Equal(t, 2, g.Waiting(), "where space is short two prefill at a time")
 	g.pass(15 * time.Second)
 	for _, turn := range turns {
 		assert.NotNil(t, turn.Room())
@@ -449,4 +449,92 @@ func TestADrainingReplicaKeepsWhatItHas(t *testing.T) {
 	bound := &balance.Turn{Session: 2, PromptTokens: 1000, Home: g.rooms[1]}
 	g.come(bound)
 	assert.Same(t, g.rooms[1], bound.Room())
+}
+
+// TestGarbageIsNoUsage has an engine count what it cannot have served.
+func TestGarbageIsNoUsage(t *testing.T) {
+	for name, s := range map[string]balance.Served{
+		"answer":           {Prompt: 1000, Completion: 1 << 31, Known: true, Measured: true},
+		"prompt":           {Prompt: 1 << 31, Completion: 10, Known: true, Measured: true},
+		"cached":           {Prompt: 1000, Cached: 5000, Completion: 10, Known: true, Measured: true},
+		"negative":         {Prompt: -5, Completion: -5, Known: true, Measured: true},
+		"stream that died": {Failed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, balance.AdmissionConfig{}, 20_000)
+			turn := g.arrive(1, 1000)
+			g.now = g.now.Add(time.Millisecond)
+			g.FirstByte(turn, g.now)
+			g.Finish(turn, s, g.now)
+			for s := range uint64(4) {
+				turn := g.arrive(s+2, 3000)
+				assert.NotNil(t, turn.Room(), "there is room for four")
+				g.FirstByte(turn, g.now)
+			}
+			assert.NotNil(t, g.arrive(0, 500).Room())
+		})
+	}
+}
+
+// TestWhatComesBackIsNotShared has conversations that were bound before, as after
+// a restart of the gateway, find their own caches.
+func TestWhatComesBackIsNotShared(t *testing.T) {
+	g := newGate(t, balance.AdmissionConfig{}, 60_000)
+	for s := range uint64(10) {
+		turn := &balance.Turn{Session: 100 + s, PromptTokens: 20_000, Home: g.rooms[0]}
+		g.come(turn)
+		require.NotNil(t, turn.Room())
+		g.finish(turn, 19_900)
+		g.pass(time.Second)
+	}
+	sent := 0
+	for s := range uint64(20) {
+		turn := g.arrive(s+1, 15_000)
+		g.FirstByte(turn, g.now)
+		if turn.Room() != nil {
+			sent++
+		}
+	}
+	assert.LessOrEqual(t, sent, 4, "fifteen thousand tokens each on sixty thousand")
+}
+
+// TestATenantThatComesLateIsNotServedFirstForLong is about who comes when.
+func TestATenantThatComesLateIsNotServedFirstForLong(t *testing.T) {
+	g := newGate(t, balance.AdmissionConfig{}, 10_000)
+	running := g.arrive(100, 9000)
+	g.FirstByte(running, g.now)
+	come := func(session, tenant uint64) *balance.Turn {
+		turn := &balance.Turn{Session: session, Tenant: tenant, PromptTokens: 9000}
+		g.come(turn)
+		return turn
+	}
+	next := func() uint64 {
+		g.sent = nil
+		g.finish(running, 0)
+		g.pass(2 * time.Second)
+		require.Len(t, g.sent, 1)
+		running = g.sent[0]
+		return running.Session
+	}
+	for s := range uint64(6) {
+		come(s+1, 1)
+	}
+	var order []uint64
+	order = append(order, next(), next())
+	for s := range uint64(3) { // it has no credit for the time before
+		come(s+11, 2)
+	}
+	order = append(order, next(), next(), next(), next())
+	assert.Equal(t, []uint64{1, 2, 3, 11, 4, 12}, order)
+
+	// Turns that are cancelled cost their tenant nothing.
+	var gone []*balance.Turn
+	for s := range uint64(5) {
+		gone = append(gone, come(s+21, 3))
+	}
+	for _, turn := range gone {
+		g.Cancel(turn)
+	}
+	come(30, 3)
+	assert.Contains(t, []uint64{next(), next(), next()}, uint64(30), "with those of the other tenants that are next")
 }

@@ -4,7 +4,11 @@ import "slices"
 
 // sizes learns how large prompts and answers are.
 type sizes struct {
-	scale  float64 // of a prompt, tokens to what turns estimate; 0 before the first
+	// Sums over the last turns or so of prompts, as counted and as estimated: one
+	// that is estimated far too low, such as by a body that only refers to what
+	// came before, does not outweigh the others.
+	counted, estimated float64
+
 	answer float64 // running mean
 	seen   [32]int // cached tokens of conversations' first turns, a ring of n so far
 	n      int
@@ -15,6 +19,10 @@ type sizes struct {
 // knownAfter is how many turns have to tell of their sizes.
 const knownAfter = 4
 
+// warmAfter is how many turns a replica has served when it has what conversations
+// have in common.
+const warmAfter = 8
+
 // firstAnswer is the size of an answer until one has been measured.
 const firstAnswer = 256
 
@@ -24,9 +32,9 @@ func (z *sizes) shared() int { return z.prefix }
 
 // prompt is the size of a turn's prompt: the last one's and what came since.
 func (z *sizes) prompt(c *conversation, t *Turn) int {
-	scale := z.scale
-	if scale == 0 {
-		scale = 1
+	scale := 1.0
+	if z.estimated > 0 {
+		scale = z.counted / z.estimated
 	}
 	if c.prompt == 0 {
 		return int(scale * float64(t.PromptTokens))
@@ -56,29 +64,31 @@ func (z *sizes) footprint(c *conversation, t *Turn) int {
 		// to hold them back for nothing.
 		return z.prompt(c, t)/2 + answer
 	}
-	return max(0, z.prompt(c, t)-z.prefix) + answer
+	return max(leastFootprint, max(0, z.prompt(c, t)-z.prefix)+answer)
 }
 
-// kept is what a conversation's last turn has left.
-func (z *sizes) kept(c *conversation) int { return max(0, c.prompt-z.prefix) + c.answer }
+// kept is what a conversation's last turn has left. It takes up something, so
+// that no number of them fits.
+func (z *sizes) kept(c *conversation) int {
+	return max(leastFootprint, max(0, c.prompt-z.prefix)+c.answer)
+}
+
+const leastFootprint = 64
 
 // learn takes in a turn that was served.
 func (z *sizes) learn(c *conversation, t *Turn, s Served) {
 	if t.PromptTokens > 0 && s.Prompt > 0 {
-		scale := float64(s.Prompt) / float64(t.PromptTokens)
-		if z.scale == 0 {
-			z.scale = scale
-		}
-		z.scale += 0.2 * (scale - z.scale)
+		z.counted = 0.95*z.counted + float64(s.Prompt)
+		z.estimated = 0.95*z.estimated + float64(t.PromptTokens)
 	}
 	if z.answer == 0 {
 		z.answer = float64(s.Completion)
 	}
 	z.answer += 0.05 * (float64(s.Completion) - z.answer)
 	z.turns++
-	// A new conversation that finds nothing may be the first on its replica, and
-	// tells nothing.
-	if c.prompt == 0 && s.Measured && s.Cached > 0 {
+	// A conversation that has a home is not new: what it finds may be its own. A new
+	// one that finds nothing may be the first on its replica, and tells nothing.
+	if c.prompt == 0 && t.Home == nil && s.Measured && (s.Cached > 0 || t.room.served >= warmAfter) {
 		z.seen[z.n%len(z.seen)] = s.Cached
 		z.n++
 		seen := slices.Sorted(slices.Values(z.seen[:min(z.n, len(z.seen))]))

@@ -31,6 +31,7 @@ type Room struct {
 	busy       int          // residents with a turn in flight
 	firm       int          // their footprints
 	total      int          // footprints of all residents
+	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
 	claimed    bool         // by a turn that waits: scratch
 }
@@ -183,6 +184,18 @@ func (a *Admission) trim(r *Room) {
 // Bounds reports whether the capacity of a replica is known.
 func (a *Admission) Bounds(r *Room) bool { return a.capacityOf(r) > 0 }
 
+// forgetIdle takes the places of those that have been idle for very long, or for
+// long where no capacity bounds their number.
+func (a *Admission) forgetIdle(r *Room, now time.Time) {
+	longest := longestIdle
+	if !a.Bounds(r) {
+		longest = maxHold
+	}
+	for c := r.idle.first; c != nil && now.Sub(c.idleAt) > longest; c = r.idle.first {
+		a.demote(c)
+	}
+}
+
 func (a *Admission) capacityOf(r *Room) int {
 	if a.cfg.Capacity > 0 {
 		return a.cfg.Capacity
@@ -266,11 +279,12 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		if r == last {
 			lastLoad = load
 		}
-		if a.cold(r, now) >= maxCold {
-			continue
-		}
 		limit := a.limit(r, now)
 		space := limit - float64(shared+tokens)
+		short := a.Bounds(r) && space-float64(t.footprint) < plenty*limit
+		if short && a.cold(r, now) >= maxCold {
+			continue
+		}
 		if limit-float64(shared+r.firm) >= float64(t.footprint) {
 			soonest = min(soonest, load)
 		}

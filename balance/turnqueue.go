@@ -2,6 +2,7 @@ package balance
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -10,7 +11,7 @@ import (
 type turnQueue struct {
 	turns   turnHeap
 	virtual float64            // the tag of the last turn that left
-	tenants map[uint64]float64 // the tag of each tenant's last turn that came, while it is ahead
+	tenants map[uint64]float64 // the tag of each tenant's last turn that came; some are behind virtual
 
 }
 
@@ -38,6 +39,36 @@ func (q *turnQueue) push(t *Turn) {
 	}
 	t.queued = true
 	heap.Push(&q.turns, t)
+	if len(q.tenants) > 2*len(q.turns)+1000 {
+		for tenant, tag := range q.tenants {
+			if tag <= q.virtual {
+				delete(q.tenants, tenant)
+			}
+		}
+	}
+}
+
+// cancel removes a turn as if it had not come: its tenant's later ones move up.
+func (q *turnQueue) cancel(t *Turn) {
+	virtual := q.virtual
+	q.remove(t)
+	if len(q.turns) == 0 || !t.Since.IsZero() {
+		return
+	}
+	q.virtual = virtual
+	moved := false
+	for _, later := range q.turns {
+		if later.Tenant == t.Tenant && later.Since.IsZero() && later.tag > t.tag {
+			later.tag--
+			moved = true
+		}
+	}
+	if last := q.tenants[t.Tenant]; last >= t.tag {
+		q.tenants[t.Tenant] = last - 1
+	}
+	if moved {
+		heap.Init(&q.turns)
+	}
 }
 
 func (q *turnQueue) remove(t *Turn) {
@@ -56,15 +87,15 @@ func (q *turnQueue) remove(t *Turn) {
 func (q *turnQueue) takeOut(t *Turn) { heap.Remove(&q.turns, t.index) }
 func (q *turnQueue) putBack(t *Turn) { heap.Push(&q.turns, t) }
 
-// overdue is the turn that arrived first, if that was not after a time.
-func (q *turnQueue) overdue(at time.Time) *Turn {
-	var first *Turn
+// overdue appends the turns that did not arrive after a time, the oldest first.
+func (q *turnQueue) overdue(late []*Turn, at time.Time) []*Turn {
 	for _, t := range q.turns {
-		if !t.arrived.After(at) && (first == nil || t.arrived.Before(first.arrived)) {
-			first = t
+		if !t.arrived.After(at) {
+			late = append(late, t)
 		}
 	}
-	return first
+	slices.SortStableFunc(late, func(a, b *Turn) int { return a.arrived.Compare(b.arrived) })
+	return late
 }
 
 // longest is how long the oldest turn has waited.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/balance"
 )
 
 type config struct {
@@ -20,10 +22,14 @@ func parse(args []string, output io.Writer) (config, error) {
 	var (
 		cfg        config
 		spill      = warmroute.Auto
-		affinity   = onOff(true)
+		sticky     = onOff(true)
 		ttl        time.Duration
 		debug      bool
 		maxNumSeqs int
+		residency  = warmroute.ResidencyAuto
+		turnover   float64
+		maxWait    time.Duration
+		maxQueue   int
 	)
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(output)
@@ -33,7 +39,7 @@ func parse(args []string, output io.Writer) (config, error) {
 		endpoints = append(endpoints, s)
 		return nil
 	})
-	flags.Var(&affinity, "affinity", "keep conversations on their replica: `on|off`")
+	flags.Var(&sticky, "affinity", "keep conversations on their replica: `on|off`")
 	flags.TextVar(&spill, "spill", spill, "requests in flight on a home above which it is left: `auto|N`")
 	flags.Func("session-header", "a `header` that names the conversation, before all others; repeatable", func(s string) error {
 		cfg.options = append(cfg.options, warmroute.WithSessionHeader(s))
@@ -43,6 +49,14 @@ func parse(args []string, output io.Writer) (config, error) {
 	flags.StringVar(&cfg.sessions, "sessions", "", "`file` that the conversations' replicas are saved to at shutdown and restored from at start")
 	flags.BoolVar(&debug, "debug-headers", false, "add "+warmroute.ReplicaHeader+" and "+warmroute.OutcomeHeader+" to responses")
 	flags.IntVar(&maxNumSeqs, "max-num-seqs", 0, "the engines' --max-num-seqs, for -spill auto")
+	flags.TextVar(&residency, "residency", residency, "whether turns wait for room where the conversations do not all fit into the prefix caches: `auto|off|TOKENS` of a replica's cache")
+	flags.Float64Var(&turnover, "turnover", balance.DefaultTurnover, "how readily conversations that are served give way to those that wait: 0 is the shortest median, 1 the shortest tail")
+	flags.DurationVar(&maxWait, "max-wait", balance.DefaultMaxWait, "how long a turn waits for room at most")
+	flags.IntVar(&maxQueue, "max-queue", balance.DefaultMaxQueue, "how many turns may wait for room")
+	flags.Func("tenant-header", "a `header` by whose value those who wait are served in turn", func(s string) error {
+		cfg.options = append(cfg.options, warmroute.WithTenant(affinity.Header(s)))
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -59,10 +73,14 @@ func parse(args []string, output io.Writer) (config, error) {
 		cfg.endpoints = append(cfg.endpoints, e)
 	}
 	cfg.options = append(cfg.options,
-		warmroute.WithAffinity(bool(affinity)),
+		warmroute.WithAffinity(bool(sticky)),
 		warmroute.WithSpill(spill),
 		warmroute.WithSessionTTL(ttl),
 		warmroute.WithDebugHeaders(debug),
+		warmroute.WithResidency(residency),
+		warmroute.WithTurnover(turnover),
+		warmroute.WithMaxWait(maxWait),
+		warmroute.WithMaxQueue(maxQueue),
 	)
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
