@@ -26,6 +26,27 @@ var (
 	runs     = flag.Int("runs", 1, "runs of TestOverload, interleaved")
 )
 
+// smallWorkload is of conversations of which some eight fit an engine of two ranks
+// with 300 blocks of 32 tokens.
+func smallWorkload(step time.Duration) bench.Workload {
+	return bench.Workload{
+		Name:     "overload",
+		About:    "closed loop, system prompt and first message of about 1,250 tokens each, 5 more turns of 100, answers of 48",
+		StepTime: step,
+		Conversation: func(rng *rand.Rand) bench.Conversation {
+			c := bench.Conversation{System: bench.Text{Name: "overload", Tokens: 1250}}
+			for i := range 6 {
+				turn := bench.Turn{New: 90 + rng.IntN(21), Answer: 48}
+				if i == 0 {
+					turn.New = 1200 + rng.IntN(101)
+				}
+				c.Turns = append(c.Turns, turn)
+			}
+			return c
+		},
+	}
+}
+
 // TestOverload puts the engine's own balancing, plain affinity, and waiting for
 // room in the prefix caches side by side on an engine whose caches hold some
 // eight of the conversations (two ranks, BLOCKS=300, SEQS=32).
@@ -63,22 +84,7 @@ func TestOverload(t *testing.T) {
 		{Name: "residents", URLs: []string{gateway(seqs)}},
 		{Name: "to the end", URLs: []string{gateway(seqs, warmroute.WithTurnover(0))}},
 	}
-	w := bench.Workload{
-		Name:     "overload",
-		About:    "closed loop, system prompt and first message of about 1,250 tokens each, 5 more turns of 100, answers of 48",
-		StepTime: *overload,
-		Conversation: func(rng *rand.Rand) bench.Conversation {
-			c := bench.Conversation{System: bench.Text{Name: "overload", Tokens: 1250}}
-			for i := range 6 {
-				turn := bench.Turn{New: 90 + rng.IntN(21), Answer: 48}
-				if i == 0 {
-					turn.New = 1200 + rng.IntN(101)
-				}
-				c.Turns = append(c.Turns, turn)
-			}
-			return c
-		},
-	}
+	w := smallWorkload(*overload)
 	live := bench.Live{Metrics: []string{e.url}, Model: e.model, IgnoreEOS: true, Drain: 5 * time.Minute}
 
 	var table report.Table
