@@ -1,55 +1,9 @@
 package balance
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
-
-// Defaults of [AdmissionConfig].
-const (
-	DefaultTurnover = 0.5
-	DefaultMaxWait  = 5 * time.Minute
-	DefaultMaxQueue = 10_000
-)
-
-// AdmissionConfig is how an [Admission] weighs those who wait against those who
-// are served.
-type AdmissionConfig struct {
-	// Capacity is the number of KV cache tokens of each replica; 0 takes what
-	// [Room.SetCapacity] says, and as long as that says nothing every turn may go.
-	Capacity int
-	// Turnover is how readily a resident gives its place up to turns that wait,
-	// 0 to 1. At 0 it keeps it until its conversation pauses: the most tokens a
-	// second and the shortest median, and the longest tail. At 1 the turns that
-	// wait are served soonest: the shortest tail. Default [DefaultTurnover].
-	Turnover *float64
-	// MaxWait is how long a turn waits at most; then it goes to the least loaded
-	// replica, room or none. Default [DefaultMaxWait].
-	MaxWait time.Duration
-	// MaxQueue is how many turns may wait. Default [DefaultMaxQueue].
-	MaxQueue int
-	// Choose picks one of the rooms that a turn can go to, of which there is at
-	// least one; it must not keep the slice. It is not asked where the turn's
-	// conversation has been before and can go again. By default the room with the
-	// least load is taken, then the one with the most space.
-	Choose func(t *Turn, rooms []*Room, now time.Time) *Room
-}
-
-// Validate returns an error that names the field that is out of range.
-func (c AdmissionConfig) Validate() error {
-	switch {
-	case c.Capacity < 0:
-		return fmt.Errorf("capacity is %d tokens, want at least 0", c.Capacity)
-	case c.Turnover != nil && !(*c.Turnover >= 0 && *c.Turnover <= 1):
-		return fmt.Errorf("turnover is %v, want 0 to 1", *c.Turnover)
-	case c.MaxWait < 0:
-		return fmt.Errorf("max wait is %v, want at least 0", c.MaxWait)
-	case c.MaxQueue < 0:
-		return fmt.Errorf("max queue is %d turns, want at least 0", c.MaxQueue)
-	}
-	return nil
-}
 
 // Admission keeps, for the replicas of one pool, the conversations whose KV is
 // meant to stay in each one's prefix cache: its residents. A resident's turn
@@ -106,35 +60,6 @@ func NewAdmission(cfg AdmissionConfig) (*Admission, error) {
 	return a, nil
 }
 
-// rule is what a turnover stands for.
-type rule struct {
-	// A turn that has waited patience times the mean wait may displace: so
-	// about 1/patience of the turns wait. At the default it is less than half
-	// of them, which leaves the median alone.
-	patience float64
-	// displacing is the part of a replica's time that may go into computing
-	// again what was displaced.
-	displacing float64
-	// again is by how much longer a resident stays for each time that it gave
-	// its place up before.
-	again float64
-}
-
-func ruleOf(turnover float64) rule {
-	byDefault, most := rule{2.35, 0.4, 2}, rule{1.4, 0.6, 0.4}
-	if turnover <= DefaultTurnover {
-		byDefault.displacing *= turnover / DefaultTurnover
-		return byDefault
-	}
-	part := (turnover - DefaultTurnover) / (1 - DefaultTurnover)
-	between := func(a, b float64) float64 { return a + part*(b-a) }
-	return rule{
-		between(byDefault.patience, most.patience),
-		between(byDefault.displacing, most.displacing),
-		between(byDefault.again, most.again),
-	}
-}
-
 const (
 	// firstRate is the prefill speed until one has been measured.
 	firstRate = 2000
@@ -174,59 +99,6 @@ const (
 	// idleWeight is what an idle resident counts for in a replica's load.
 	idleWeight = 0.5
 )
-
-// Turn is one request to an [Admission]: the exported fields are the caller's,
-// who sets them before [Admission.Arrive] and keeps the Turn until
-// [Admission.Finish] or [Admission.Cancel].
-type Turn struct {
-	// Session is the hash of the conversation's key, 0 if it has none.
-	Session uint64
-	// Tenant is whose turn it is. Tenants that wait are served in turn.
-	Tenant uint64
-	// Priority orders the queue before all else, lower first, as vLLM's does.
-	Priority int
-	// PromptTokens is an estimate of the prompt's size from that of the request,
-	// 0 if unknown. It may be off by any constant factor.
-	PromptTokens int
-	// MaxTokens is the limit that the request sets to its answer, 0 if none.
-	MaxTokens int
-	// Home is the replica that the conversation is bound to, nil if none.
-	Home *Room
-	// Lost says that what the conversation's last turn left is probably not in the
-	// cache of its home any more, so that it may as well go elsewhere.
-	Lost bool
-	// Avoid are rooms that this request must not go to.
-	Avoid []*Room
-	// Since is when the request first arrived, if it was sent before and is sent
-	// again: it is ahead of those that came later.
-	Since time.Time
-	// Owner is the caller's own.
-	Owner any
-
-	arrived, began time.Time
-	room           *Room
-	conv           *conversation
-	own            conversation // if it has no key
-	stay           int          // the conversation's, when the turn was sent
-	footprint      int
-	cold           bool // new to the room: its prefix has to be computed
-	answered       bool
-	prefill        time.Duration // of a cold turn, from its sending to its first byte
-	queued         bool
-	tag            float64 // its place among tenants
-	index          int     // in the queue's heap
-}
-
-// Room is the replica that the turn was sent to, nil while it waits.
-func (t *Turn) Room() *Room { return t.room }
-
-// Waited is how long the turn waited, or has waited by now.
-func (t *Turn) Waited(now time.Time) time.Duration {
-	if t.room != nil {
-		now = t.began
-	}
-	return max(0, now.Sub(t.arrived))
-}
 
 // Config is the configuration with the defaults filled in.
 func (a *Admission) Config() AdmissionConfig { return a.cfg }
@@ -302,87 +174,6 @@ func (a *Admission) Admit(now time.Time) *Turn {
 	return t
 }
 
-// next finds the turn that is to go next, and where. One behind the first may go
-// only where none before it could go if there was room, so that nobody is
-// overtaken.
-func (a *Admission) next(now time.Time) (*Turn, *Room) {
-	if now.Sub(a.overdueAt) >= overdueEvery {
-		a.overdueAt = now
-		a.late = a.queue.overdue(a.late[:0], now.Add(-a.cfg.MaxWait))
-	}
-	for len(a.late) > 0 {
-		t := a.late[0]
-		a.late = a.late[1:]
-		if !t.queued {
-			continue // it is gone
-		}
-		if r := a.placeAnyway(t, now); r != nil {
-			return t, r
-		}
-	}
-	for _, r := range a.rooms {
-		r.claimed = false
-	}
-	skipped := a.skipped[:0]
-	defer func() {
-		for _, t := range skipped {
-			a.queue.putBack(t)
-		}
-		clear(skipped)
-		a.skipped = skipped[:0]
-	}()
-	for t := a.queue.first(); t != nil && len(skipped) < mostSkipped; t = a.queue.first() {
-		if a.mayEnterAny(t) {
-			if r := a.place(t, now); r != nil {
-				return t, r
-			}
-			if !a.claim(t, now) {
-				break
-			}
-		}
-		a.queue.takeOut(t)
-		skipped = append(skipped, t)
-	}
-	return nil, nil
-}
-
-// mayEnterAny reports whether a turn may go to a room that none before it claims.
-func (a *Admission) mayEnterAny(t *Turn) bool {
-	for _, r := range a.rooms {
-		if !r.claimed && t.mayEnter(r) {
-			return true
-		}
-	}
-	return t.conv.room != nil
-}
-
-// claim has a turn that waits claim the rooms that it waits for, and reports
-// whether any are left. One that takes up more than half of any room claims one, when it has
-// waited for some time: the others need not wait for that.
-func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
-	large := true
-	var least *Room
-	var leastLoad float64
-	for _, r := range a.rooms {
-		if !t.mayEnter(r) {
-			continue
-		}
-		if _, load := a.claims(r, now); least == nil || load < leastLoad {
-			least, leastLoad = r, load
-		}
-		if !a.Bounds(r) || float64(t.footprint) <= a.limit(r, now)/2 {
-			r.claimed, large = true, false
-		}
-	}
-	if large && least != nil && now.Sub(t.arrived) >= a.patience(now) {
-		least.claimed = true
-	}
-	for _, r := range a.rooms {
-		left = left || r.Open && !r.claimed
-	}
-	return left
-}
-
 // Wake is when Admit should be called again if nothing happens before; zero if
 // there is no such time.
 func (a *Admission) Wake() time.Time { return a.wake }
@@ -446,17 +237,6 @@ func (a *Admission) largest() int {
 		most = max(most, a.capacityOf(r))
 	}
 	return most
-}
-
-// Served is what became of a turn.
-type Served struct {
-	// Prompt, Cached and Completion are the engine's counts, in tokens. Known
-	// says that there are any, Measured that Cached is one.
-	Prompt, Cached, Completion int
-	Known, Measured            bool
-	// Failed says that the replica did not serve the turn, so that nothing of it
-	// is in its cache.
-	Failed bool
 }
 
 // Finish notes the end of a turn that was sent.

@@ -1,0 +1,84 @@
+package balance
+
+import "time"
+
+// next finds the turn that is to go next, and where. One behind the first may go
+// only where none before it could go if there was room, so that nobody is
+// overtaken.
+func (a *Admission) next(now time.Time) (*Turn, *Room) {
+	if now.Sub(a.overdueAt) >= overdueEvery {
+		a.overdueAt = now
+		a.late = a.queue.overdue(a.late[:0], now.Add(-a.cfg.MaxWait))
+	}
+	for len(a.late) > 0 {
+		t := a.late[0]
+		a.late = a.late[1:]
+		if !t.queued {
+			continue // it is gone
+		}
+		if r := a.placeAnyway(t, now); r != nil {
+			return t, r
+		}
+	}
+	for _, r := range a.rooms {
+		r.claimed = false
+	}
+	skipped := a.skipped[:0]
+	defer func() {
+		for _, t := range skipped {
+			a.queue.putBack(t)
+		}
+		clear(skipped)
+		a.skipped = skipped[:0]
+	}()
+	for t := a.queue.first(); t != nil && len(skipped) < mostSkipped; t = a.queue.first() {
+		if a.mayEnterAny(t) {
+			if r := a.place(t, now); r != nil {
+				return t, r
+			}
+			if !a.claim(t, now) {
+				break
+			}
+		}
+		a.queue.takeOut(t)
+		skipped = append(skipped, t)
+	}
+	return nil, nil
+}
+
+// mayEnterAny reports whether a turn may go to a room that none before it claims.
+func (a *Admission) mayEnterAny(t *Turn) bool {
+	for _, r := range a.rooms {
+		if !r.claimed && t.mayEnter(r) {
+			return true
+		}
+	}
+	return t.conv.room != nil
+}
+
+// claim has a turn that waits claim the rooms that it waits for, and reports
+// whether any are left. One that takes up more than half of any room claims one, when it has
+// waited for some time: the others need not wait for that.
+func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
+	large := true
+	var least *Room
+	var leastLoad float64
+	for _, r := range a.rooms {
+		if !t.mayEnter(r) {
+			continue
+		}
+		if _, load := a.claims(r, now); least == nil || load < leastLoad {
+			least, leastLoad = r, load
+		}
+		if !a.Bounds(r) || float64(t.footprint) <= a.limit(r, now)/2 {
+			r.claimed, large = true, false
+		}
+	}
+	if large && least != nil && now.Sub(t.arrived) >= a.patience(now) {
+		least.claimed = true
+	}
+	for _, r := range a.rooms {
+		left = left || r.Open && !r.claimed
+	}
+	return left
+}
