@@ -21,14 +21,14 @@ import (
 // gateway is the example program, running as its users run it.
 type gateway struct{ url string }
 
-func startGateway(t *testing.T, engine string) gateway {
+func startGateway(t *testing.T, engine string, flags ...string) gateway {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "gateway")
 	build := exec.Command("go", "build", "-o", program, "github.com/warmroute/warmroute/examples/gateway")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	cmd := exec.Command(program, "-listen", "127.0.0.1:0", "-endpoint", engine, "-debug-headers")
+	cmd := exec.Command(program, append([]string{"-listen", "127.0.0.1:0", "-endpoint", engine, "-debug-headers"}, flags...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func judged(v warmroute.VerdictStats) uint64 {
 // TestCacheTooSmall has more conversations take turns than the caches hold: the
 // gateway must see that prefixes are lost, and not take it for anything else.
 func TestCacheTooSmall(t *testing.T) {
-	e, g := setUp(t)
+	e, g := setUp(t, "-residency", "off") // which would see to it that little is lost
 	if !*small {
 		t.Skip("needs -small and an engine with small caches (see README.md)")
 	}

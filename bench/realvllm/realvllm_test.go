@@ -26,9 +26,9 @@ var (
 	restart       = flag.String("restart", "", "shell `command` that restarts the engine and returns when it answers again")
 )
 
-// setUp starts the gateway in front of the engine, or skips the test if there
-// is none.
-func setUp(t *testing.T) (engine, gateway) {
+// setUp starts the gateway in front of the engine, with further flags, or skips
+// the test if there is none.
+func setUp(t *testing.T, flags ...string) (engine, gateway) {
 	t.Helper()
 	if *engineURL == "" {
 		t.Skip("no engine given: start a vLLM and pass -vllm URL or set WARMROUTE_VLLM (see README.md)")
@@ -38,7 +38,7 @@ func setUp(t *testing.T) (engine, gateway) {
 	e := engine{t: t, url: u.String()}
 	e.model = e.servedModel()
 	require.GreaterOrEqual(t, len(e.counts()), 2, "the engine needs at least two data-parallel ranks for this test to say anything")
-	return e, startGateway(t, *engineURL)
+	return e, startGateway(t, *engineURL, flags...)
 }
 
 // TestOneAtATime follows each single request: it must move the counters of the
