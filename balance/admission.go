@@ -275,9 +275,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		r.stop(c)
 		if c.inFlight == 0 {
 			switch {
-			case c.key == 0 || s.Failed && !t.cold:
-				a.demote(c)
-			case s.Failed && !s.Known:
+			case c.key == 0 || s.Failed && (!t.cold || !s.Known):
 				a.demote(c)
 			case a.givesUp(c, r, now):
 				a.demote(c)

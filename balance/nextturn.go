@@ -57,25 +57,22 @@ func (a *Admission) mayEnterAny(t *Turn) bool {
 }
 
 // claim has a turn that waits claim the rooms that it waits for, and reports
-// whether any are left. One that takes up more than half of any room claims one, when it has
-// waited for some time: the others need not wait for that.
+// whether any are left. One that takes up more than half of any room claims one,
+// when it has waited for some time: the others need not wait for that.
 func (a *Admission) claim(t *Turn, now time.Time) (left bool) {
 	large := true
-	var least *Room
-	var leastLoad float64
 	for _, r := range a.rooms {
 		if !t.mayEnter(r) {
 			continue
-		}
-		if _, load := a.claims(r, now); least == nil || load < leastLoad {
-			least, leastLoad = r, load
 		}
 		if !a.Bounds(r) || float64(t.footprint) <= a.limit(r, now)/2 {
 			r.claimed, large = true, false
 		}
 	}
-	if large && least != nil && now.Sub(t.arrived) >= a.patience(now) {
-		least.claimed = true
+	if large && now.Sub(t.arrived) >= a.patience(now) {
+		if r := a.leastLoaded(t, now); r != nil {
+			r.claimed = true
+		}
 	}
 	for _, r := range a.rooms {
 		left = left || r.Open && !r.claimed

@@ -318,10 +318,16 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 }
 
 // placeAnyway picks the replica with the least load, room or none.
-func (a *Admission) placeAnyway(t *Turn, now time.Time) (least *Room) {
+func (a *Admission) placeAnyway(t *Turn, now time.Time) *Room {
 	if r := t.conv.room; r != nil && t.mayUse(r) {
 		return r
 	}
+	return a.leastLoaded(t, now)
+}
+
+// leastLoaded is the replica with the least load of those that a turn may go to,
+// nil if there is none.
+func (a *Admission) leastLoaded(t *Turn, now time.Time) (least *Room) {
 	var leastLoad float64
 	for _, r := range a.rooms {
 		if !t.mayEnter(r) {
