@@ -48,6 +48,7 @@ func (r *Router) Run(ctx context.Context) error {
 		r.runs.Done()
 	}()
 
+	defer r.feed.Interrupt() // a server that shuts down waits for what is watched
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watches sync.WaitGroup // and the clock
@@ -69,6 +70,7 @@ func (r *Router) Run(ctx context.Context) error {
 		case now := <-sweep.C:
 			for _, p := range r.pools.Load().order {
 				p.table.Sweep(now)
+				p.record()
 			}
 			r.mu.Lock()
 			done := r.restoreAbsent(now) // forgets those whose TTL is over
