@@ -107,7 +107,7 @@ export class Chart {
       grid: { stroke: style.borderColor, width: 1 }, ticks: { show: false },
     };
     this.#plot = new uPlot({
-      width: this.#field.plot.clientWidth, height, padding: [8, 6, 0, 0],
+      width: this.#field.plot.clientWidth, height, padding: [8, 16, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, sync: { key: this.sync }, points: { size: 6 } },
       scales: {

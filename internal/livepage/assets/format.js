@@ -42,6 +42,11 @@ export function duration(v) {
   return pair(Math.floor(h / 24), "d", h % 24, "h");
 }
 
+// age is a duration in whole seconds.
+export function age(v) {
+  return v < 60 ? `${Math.floor(v)} s` : duration(v);
+}
+
 export function clock(date) {
   return date.toLocaleTimeString("en-GB");
 }

@@ -1,6 +1,6 @@
 // Connects to the router and shows what it says.
 
-import { duration } from "./format.js";
+import { age, count } from "./format.js";
 import { History } from "./history.js";
 import { Pool } from "./pool.js";
 
@@ -18,7 +18,9 @@ let source; // the EventSource, if there is one
 let attempts = 0;
 let timer;
 let arrived; // when the last event came, by the monotonic clock
-let loading;
+let loading; // the latest reading of the history
+let missing = false; // it has not succeeded
+const failures = new Map(); // texts by what they are about
 
 // status is announced when it changes; its wording holds while the age counts.
 function status(state, text) {
@@ -26,29 +28,42 @@ function status(state, text) {
   if (byId("status-text").textContent !== text) byId("status-text").textContent = text;
 }
 
-function age() {
+function tick() {
   const seconds = arrived === undefined ? 0 : (performance.now() - arrived) / 1000;
-  byId("age").textContent = seconds > 3 ? `numbers from ${duration(Math.floor(seconds))} ago` : "";
+  byId("age").textContent = seconds > 3 ? `numbers from ${age(seconds)} ago` : "";
   if (source?.readyState === EventSource.OPEN && seconds * 1000 > silence) lost();
 }
 
-function fail(text) {
+// fail says what cannot be shown, by what it is: stats or history.
+function fail(what, text) {
+  failures.set(what, text);
   const e = byId("failure");
-  e.hidden = text === "";
-  if (e.textContent !== text) e.textContent = text;
+  const all = [...failures.values()].filter(Boolean).join(" ");
+  e.hidden = all === "";
+  if (e.textContent !== all) e.textContent = all;
 }
 
+// loadHistory reads the whole hour. Where it fails an event tries again, one in
+// five so that many pages are no burden.
 async function loadHistory() {
   const mine = loading = {};
-  const response = await fetch("history", { cache: "no-store" });
-  if (!response.ok) throw new Error(`history: ${response.status}`);
-  const loaded = await response.json();
-  if (loading === mine) history.load(loaded);
+  missing = true;
+  try {
+    const response = await fetch("history", { cache: "no-store" });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    const loaded = await response.json();
+    if (loading !== mine) return;
+    history.load(loaded);
+    missing = false;
+    fail("history", "");
+  } catch (error) {
+    if (loading === mine) fail("history", `The last hour could not be read: ${error.message}.`);
+  }
 }
 
 function show(event) {
   const now = Date.parse(event.time);
-  if (!history.add(event.history)) loadHistory().catch(() => { /* the next connection tries again */ });
+  if (!history.add(event.history) || (missing && event.seq % 5 === 0)) loadHistory();
   const models = new Set(event.stats.pools.map((p) => p.model));
   for (const [model, pool] of pools) {
     if (models.has(model)) continue;
@@ -63,8 +78,8 @@ function show(event) {
     pool.update(p, history, now);
   });
   const strangers = event.stats.unknown_model;
-  byId("uptime").textContent = `counting for ${duration(Math.max(0, Math.floor((now - Date.parse(event.stats.since)) / 1000)))}`
-    + (strangers > 0 ? `; ${strangers.toLocaleString("en-US")} refused for an unknown model` : "");
+  byId("uptime").textContent = `counting for ${age(Math.max(0, (now - Date.parse(event.stats.since)) / 1000))}`
+    + (strangers > 0 ? `; ${count(strangers)} refused for an unknown model` : "");
   main.dataset.seq = event.seq;
 }
 
@@ -85,18 +100,18 @@ async function connect() {
   stop();
   const mine = source = new EventSource("events");
   mine.onerror = () => { if (source === mine) lost(); };
-  mine.addEventListener("failure", (e) => fail(`The stats could not be read: ${JSON.parse(e.data)}`));
+  mine.addEventListener("failure", (e) => fail("stats", `The stats could not be read: ${JSON.parse(e.data)}.`));
   mine.onopen = () => {
-    loadHistory().catch(() => { if (source === mine) lost(); });
+    loadHistory();
     arrived = performance.now();
   };
   mine.onmessage = (e) => {
     attempts = 0;
     arrived = performance.now();
     show(JSON.parse(e.data));
-    fail("");
+    fail("stats", "");
     status("live", "Live");
-    age();
+    tick();
   };
 }
 
@@ -128,5 +143,5 @@ byId("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(document.documentElement.dataset.theme ?? "system"));
 
 theme(document.documentElement.dataset.theme ?? "system");
-setInterval(age, 1000);
+setInterval(tick, 1000);
 if (!document.hidden) connect();

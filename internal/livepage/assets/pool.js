@@ -2,7 +2,7 @@
 // router goes into the document as text.
 
 import { Chart } from "./charts.js";
-import { compact, count, duration, percent, plural } from "./format.js";
+import { age, compact, count, duration, percent, plural } from "./format.js";
 
 const sum = (list, key) => list.reduce((n, r) => n + (r[key] ?? 0), 0);
 
@@ -31,7 +31,7 @@ function why(r) {
   const reason = r.state_reason ?? r.reason;
   if (typeof reason === "string" && reason !== "") return reason;
   if (typeof r.scraped_ago_s !== "number") return "no metrics yet";
-  return r.stale ? `metrics ${duration(Math.round(r.scraped_ago_s))} old` : "";
+  return r.stale ? `metrics ${age(r.scraped_ago_s)} old` : "";
 }
 
 // A column's level is how alarming its number is: "warn", "bad" or nothing.
@@ -98,11 +98,12 @@ class Row {
   }
 }
 
-// bound says what limits the queue, or why there is none.
-function bound(q) {
-  if (q.residency === "off") return "the router lets nobody wait (residency off)";
+// patience says how long a turn may wait for room, or why none does.
+function patience(q) {
+  if (q.residency === "off") return "off: the router lets nobody wait";
   if (!q.active) return "off until the caches' size is known";
-  return `at most ${count(q.max_waiting)}, ${duration(q.max_wait_s)} each`;
+  const most = `at most ${duration(q.max_wait_s)}`;
+  return q.waiting > 0 ? `longest ${duration(q.longest_wait_s)}, ${most}` : `nobody, ${most} each`;
 }
 
 export class Pool {
@@ -160,10 +161,12 @@ export class Pool {
     const inEngines = sum(p.replicas, "waiting");
     setText(f.waiting, count(q.waiting));
     setData(f.waiting, "level", q.waiting > 0 ? "warn" : "");
-    const here = q.waiting > 0 ? `longest ${duration(q.longest_wait_s)}` : "nobody";
-    setText(f.longest, `${here}; ${count(inEngines)} wait in engines`);
-    setData(f.longest, "level", inEngines > 0 ? "warn" : "");
-    setText(f.bounds, bound(q));
+    setText(f["max-waiting"], q.active ? `of ${count(q.max_waiting)}` : "");
+    setText(f.longest, patience(q));
+    setData(f.longest, "level", q.waiting > 0 ? "warn" : "");
+    setText(f.queued, `queued in the engines: ${count(inEngines)}`);
+    setData(f.queued, "level", inEngines > 0 ? "warn" : "");
+
     this.#busiest(p);
 
     setText(f["in-flight"], count(p.in_flight));
