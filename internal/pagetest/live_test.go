@@ -40,7 +40,11 @@ const read = `(() => {
 
 const unknown = "–"
 
+// count has three digits from a million on.
 func count[N int | uint64](n N) string {
+	if n >= 1_000_000 {
+		return strconv.FormatFloat(float64(n)/1e6, 'g', 3, 64) + "M"
+	}
 	s := strconv.FormatUint(uint64(n), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,7 +158,7 @@ func TestReplicasAndPoolsComeAndGo(t *testing.T) {
 	assert.Empty(t, is.Pools[0].Model)
 	assert.Equal(t, []string{"10.0.0.3:8000@7", "10.0.0.3:8000@2"}, []string{is.Pools[1].Rows[0]["name"], is.Pools[1].Rows[1]["name"]})
 	assert.Equal(t, 2, eval[int](b, `[...document.querySelectorAll("tbody tr")].filter((row) => row.marked).length`), "rows that stay are the same elements")
-	assert.Equal(t, "no history: the router is not run", is.Pools[1].Fields["when"])
+	assert.Equal(t, "nothing recorded yet", is.Pools[1].Fields["when"])
 	stats.Store(&whole)
 	b.until(`document.querySelectorAll("tbody tr").length === 10`)
 }
@@ -176,18 +177,22 @@ func TestChartTellsTheStepUnderThePointer(t *testing.T) {
 	})()`)
 	b.do(hover(point.X, point.Y))
 	b.until(`/^\d\d:\d\d:\d\d$/.test(document.querySelector('[data-chart="completion"] [data-field="when"]').textContent)`)
-	told := eval[struct{ When, Completion, Prompt string }](b, `({
+	told := eval[struct {
+		When, Completion, Prompt string
+		Width                    float64
+	}](b, `({
+		width: document.querySelector('[data-chart="completion"] .plot').clientWidth,
 		when: document.querySelector('[data-chart="completion"] [data-field="when"]').textContent,
 		completion: document.querySelector('[data-chart="completion"] .legend b').textContent,
 		prompt: document.querySelector('[data-chart="prompt"] [data-field="when"]').textContent,
 	})`)
 	assert.Equal(t, told.When, told.Prompt, "the charts of a pool point at the same step")
-	found := false
-	for _, p := range h.Points {
-		if p.End.Local().Format("15:04:05") == told.When {
-			found = true
-			assert.Equal(t, compactRate(float64(p.Completion)/5), told.Completion)
-		}
+	steps := int(math.Ceil(720 / math.Floor(told.Width/2)))
+	i := slices.IndexFunc(h.Points, func(p warmroute.HistoryPoint) bool { return p.End.Local().Format("15:04:05") == told.When })
+	require.Positive(t, i, "there is a step that ended at %s", told.When)
+	sum := uint64(0)
+	for _, p := range h.Points[i-steps+1 : i+1] {
+		sum += p.Completion
 	}
-	assert.True(t, found, "there is a step that ended at %s", told.When)
+	assert.Equal(t, compactRate(float64(sum)/5/float64(steps)), told.Completion, "%d steps are one point", steps)
 }

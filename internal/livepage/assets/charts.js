@@ -7,6 +7,7 @@ import { clock, compact, duration, rate, unknown } from "./format.js";
 
 const shortest = 300; // seconds across, at least
 const height = 150;
+const room = 2; // pixels a point has, at least
 
 const perSecond = (key) => (p) => p[key] / p.seconds;
 
@@ -81,7 +82,7 @@ export class Chart {
 
   // update takes the history in.
   update(history, now) {
-    const columns = history.columns(this.model, now, this.#kind.series.map((s) => s.value));
+    const columns = history.columns(this.model, now, this.#kind.series.map((s) => s.value), this.#field.plot.clientWidth / room);
     const to = Math.floor(now / 5000) * 5;
     const from = columns[0].length ? Math.min(columns[0][0], to - shortest) : to - shortest;
     this.#window = [from, to];
@@ -145,8 +146,8 @@ export class Chart {
       if (value.textContent !== text) value.textContent = text;
     });
     const [from, to] = this.#window;
-    let when = to - from >= 3600 - 10 ? "last hour" : `last ${Math.round((to - from) / 60)} min`;
-    if (!times.length) when = "no history: the router is not run";
+    let when = to - from >= 3600 - 60 ? "last hour" : `last ${Math.round((to - from) / 60)} min`;
+    if (!times.length) when = "nothing recorded yet";
     if (this.#hovered !== null && times[at]) when = clock(new Date(times[at] * 1000));
     if (this.#field.when.textContent !== when) this.#field.when.textContent = when;
     const numbers = this.#kind.series.map((s, i) => `${s.label} ${this.#shown[i].value.textContent}`).join(", ");

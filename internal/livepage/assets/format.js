@@ -7,10 +7,10 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSigni
 
 const known = (v) => typeof v === "number" && Number.isFinite(v);
 
-// count is whole up to ten million, then in millions.
+// count is whole up to a million, then has three significant digits: 1.23M.
 export function count(v) {
   if (!known(v)) return unknown;
-  return Math.abs(v) < 1e7 ? whole.format(v) : short.format(v);
+  return Math.abs(v) < 1e6 ? whole.format(v) : short.format(v);
 }
 
 // compact has three significant digits: 12.3K.
@@ -42,9 +42,10 @@ export function duration(v) {
   return pair(Math.floor(h / 24), "d", h % 24, "h");
 }
 
-// age is a duration in whole seconds.
+// age is a duration without what changes too fast to read.
 export function age(v) {
-  return v < 60 ? `${Math.floor(v)} s` : duration(v);
+  if (v < 60) return `${Math.floor(v)} s`;
+  return v < 3600 ? `${Math.floor(v / 60)} min` : duration(v);
 }
 
 export function clock(date) {

@@ -61,19 +61,36 @@ export class History {
   }
 
   // columns are the times, in seconds, and for each of the functions a column of
-  // its values. Steps without a point are null in all but the first.
-  columns(model, now, values) {
+  // its values: at most so many points, for which steps are merged. Times without
+  // a step are null in all but the first.
+  columns(model, now, values, most) {
     const points = this.#pools.get(model);
     const last = Math.floor(now / 1000 / this.#step);
-    if (!points?.size) return [[], ...values.map(() => [])];
-    const first = Math.max(Math.min(...points.keys()), last - hour / this.#step + 1);
     const out = [[], ...values.map(() => [])];
-    for (let number = first; number <= last; number++) {
-      const p = points.get(number);
-      if (!p && number === last) break; // it may not be over yet
-      out[0].push(number * this.#step);
+    if (!points?.size) return out;
+    const first = Math.max(Math.min(...points.keys()), last - hour / this.#step + 1);
+    const size = Math.max(1, Math.ceil((last - first + 1) / Math.max(1, most)));
+    for (let from = Math.floor(first / size) * size; from <= last; from += size) {
+      const to = Math.min(from + size - 1, last);
+      const steps = [];
+      for (let number = from; number <= to; number++) {
+        if (points.has(number)) steps.push(points.get(number));
+      }
+      if (!steps.length && to === last) break; // it may not be over yet
+      const p = steps.length ? merged(steps) : null;
+      out[0].push(to * this.#step);
       values.forEach((value, i) => out[i + 1].push(p ? value(p) : null));
     }
     return out;
   }
+}
+
+// merged is several steps as one. Times to first byte are those of a minute each,
+// so that the last one says what there is to say.
+function merged(steps) {
+  const sum = { ...steps.at(-1), seconds: 0, prompt_cached: 0, prompt_computed: 0, completion: 0 };
+  for (const p of steps) {
+    for (const key of ["seconds", "prompt_cached", "prompt_computed", "completion"]) sum[key] += p[key];
+  }
+  return sum;
 }

@@ -15,7 +15,8 @@ const history = new History();
 const pools = new Map(); // by model
 let made = 0;
 let source; // the EventSource, if there is one
-let attempts = 0;
+let attempt; // to connect, while it goes on
+let attempts = 0; // in vain
 let timer;
 let arrived; // when the last event came, by the monotonic clock
 let loading; // the latest reading of the history
@@ -49,7 +50,7 @@ async function loadHistory() {
   const mine = loading = {};
   missing = true;
   try {
-    const response = await fetch("history", { cache: "no-store" });
+    const response = await fetch("history", { cache: "no-store", signal: AbortSignal.timeout(silence) });
     if (!response.ok) throw new Error(`status ${response.status}`);
     const loaded = await response.json();
     if (loading !== mine) return;
@@ -84,6 +85,7 @@ function show(event) {
 }
 
 function stop() {
+  attempt = undefined;
   clearTimeout(timer);
   source?.close();
   source = undefined;
@@ -92,19 +94,23 @@ function stop() {
 function lost() {
   stop();
   status("lost", "Connection lost. Trying again.");
+  fail("history", "");
   timer = setTimeout(connect, retries[Math.min(attempts++, retries.length - 1)]);
 }
 
 // connect always begins with the history, since steps may have passed unseen.
 async function connect() {
   stop();
+  const mine = attempt = {};
+  await loadHistory();
+  if (attempt === mine) watch();
+}
+
+function watch() {
   const mine = source = new EventSource("events");
   mine.onerror = () => { if (source === mine) lost(); };
+  mine.onopen = () => { arrived = performance.now(); };
   mine.addEventListener("failure", (e) => fail("stats", `The stats could not be read: ${JSON.parse(e.data)}.`));
-  mine.onopen = () => {
-    loadHistory();
-    arrived = performance.now();
-  };
   mine.onmessage = (e) => {
     attempts = 0;
     arrived = performance.now();

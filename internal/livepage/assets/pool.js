@@ -31,7 +31,7 @@ function why(r) {
   const reason = r.state_reason ?? r.reason;
   if (typeof reason === "string" && reason !== "") return reason;
   if (typeof r.scraped_ago_s !== "number") return "no metrics yet";
-  return r.stale ? `metrics ${age(r.scraped_ago_s)} old` : "";
+  return r.stale ? `metrics from ${age(r.scraped_ago_s)} ago` : "";
 }
 
 // A column's level is how alarming its number is: "warn", "bad" or nothing.
@@ -89,6 +89,7 @@ class Row {
     setText(this.#state, String(r.state));
     setData(this.#dot, "kind", stateKinds[r.state] ?? "other");
     setText(this.#why, why(r));
+    this.#why.title = this.#why.textContent;
     for (const c of columns) {
       const { cell, value, bar } = this.#cells[c.key];
       setText(value, c.text(r[c.key]));
@@ -150,6 +151,7 @@ export class Pool {
     this.#problems(p.problems);
 
     setText(f["cached-hour"], percent(p.tokens.cached_share_last_hour));
+    setData(f["cached-meter"], "known", String(p.tokens.cached_share_last_hour !== null));
     fill(f["cached-bar"], p.tokens.cached_share_last_hour);
     const minute = history.minute(this.model, now);
     setText(f["cached-now"], minute.prompt ? `last minute ${percent(minute.cached / minute.prompt)} of ${compact(minute.prompt)} tokens` : "no prompts in the last minute");
