@@ -87,6 +87,7 @@ func TestHistoryIsBoundedByAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		router := newRouter(t, at("http://a"), silent())
 		startRun(t, router)
+		time.Sleep(500 * time.Millisecond) // between two of Run's seconds, as all that follows
 		for range 80 {
 			used(t, router, "", 10, 4, 1, 0)
 			time.Sleep(time.Minute)
@@ -116,9 +117,9 @@ func TestHistoryHasAGapWhereTheRouterIsNotRun(t *testing.T) {
 		used(t, router, "", 5000, 0, 1, 0)
 		time.Sleep(10 * time.Minute)
 		startRun(t, router)
-		time.Sleep(20 * time.Second)
+		time.Sleep(20200 * time.Millisecond)
 		points := router.History().Pools[0].Points
-		require.Len(t, points, 7)
+		require.Len(t, points, 8)
 		assert.Equal(t, 10*time.Minute+5*time.Second, points[4].End.Sub(points[3].End))
 		for _, p := range points {
 			assert.Zero(t, p.PromptComputed, "what nobody saw happen is no rate of %v", p.End)
@@ -153,7 +154,7 @@ func TestHistoryOutlivesReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		router := newRouter(t, at("http://a", "http://b"), silent())
 		startRun(t, router)
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond)
 		for range 10 {
 			used(t, router, "", 100, 50, 10, 200*time.Millisecond)
 		}
@@ -163,7 +164,7 @@ func TestHistoryOutlivesReplicas(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, router.Add(warmroute.Endpoint{URL: "http://a"}))
 		require.NoError(t, router.Add(warmroute.Endpoint{URL: "http://c", Model: "late"}))
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(time.Second)
 		used(t, router, "late", 60, 0, 1, 0)
 		time.Sleep(10 * time.Second)
 		h := router.History()
@@ -188,9 +189,9 @@ func TestHistoryJSON(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.Code)
 		assert.JSONEq(t, `{"step_s":5,"pools":[{"model":"","points":[]}]}`, w.Body.String())
 		startRun(t, router)
-		time.Sleep(time.Second)
+		time.Sleep(1500 * time.Millisecond)
 		used(t, router, "", 100, 60, 9, 300*time.Millisecond)
-		time.Sleep(4500 * time.Millisecond)
+		time.Sleep(4 * time.Second)
 		w = get(t, router.Handler(), "/history")
 		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
