@@ -166,7 +166,7 @@ export class Pool {
     setText(f["max-waiting"], q.active ? `of ${count(q.max_waiting)}` : "");
     setText(f.longest, patience(q));
     setData(f.longest, "level", q.waiting > 0 ? "warn" : "");
-    setText(f.queued, `queued in the engines: ${count(inEngines)}`);
+    setText(f.queued, `queued in engines: ${count(inEngines)}`);
     setData(f.queued, "level", inEngines > 0 ? "warn" : "");
 
     this.#busiest(p);
