@@ -85,7 +85,7 @@ func strangeStats() warmroute.Stats {
 		Queue:    warmroute.QueueStats{Residency: warmroute.ResidencyAuto, Active: true, Waiting: 12, MaxWaiting: 10_000, Longest: 41.7, MaxWait: 300, Overloaded: 2},
 		Problems: []string{"http://10.0.0.3:8000 ignores the rank header on /v1/responses: vLLM honours it there since 0.33.0"},
 	}
-	for i, state := range []replica.State{replica.Up, replica.Up, replica.Draining, "suspect", "half-open", replica.Down, replica.Wedged, "hibernating"} {
+	for i, state := range []replica.State{replica.Up, replica.Up, replica.Draining, "suspect", "probing", replica.Down, replica.Wedged, "hibernating"} {
 		r := warmroute.ReplicaStats{
 			Name: "10.0.0.3:8000@" + string(rune('0'+i)), State: state, InFlight: 9 + i, Sessions: 6_000 + i, Residents: new(900 + i),
 			Sticky: 1_015_432, Placed: 29_320, SpilledIn: 1_543, Running: new(8), Waiting: new(0), KVUsage: new(0.42 + 0.07*float64(i)),

@@ -22,8 +22,8 @@ function fill(bar, share) {
 // A state that is not among these is shown as it is, and judged by nobody.
 const stateKinds = {
   up: "good",
-  draining: "warn", asleep: "warn", suspect: "warn", "half-open": "warn",
-  unreachable: "bad", wedged: "bad", open: "bad", down: "bad", unhealthy: "bad",
+  draining: "warn", asleep: "warn", suspect: "warn", probing: "warn", held: "warn",
+  down: "bad", wedged: "bad", open: "bad",
 };
 
 // why says what else is to be known of a replica's state.
