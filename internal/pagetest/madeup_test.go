@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -31,7 +32,10 @@ func madeUp(t *testing.T, stats *atomic.Pointer[warmroute.Stats], history warmro
 			for _, p := range history.Pools {
 				tail.Pools = append(tail.Pools, warmroute.PoolHistory{Model: p.Model, Points: p.Points[max(0, len(p.Points)-3):]})
 			}
-			return json.Marshal(warmroute.Event{Seq: seq, Time: time.Now(), Stats: *stats.Load(), History: tail})
+			event, err := json.Marshal(warmroute.Event{Seq: seq, Time: time.Now(), Stats: *stats.Load(), History: tail})
+			// Findings are in the stats of routers that check their replicas' health.
+			event = bytes.ReplaceAll(event, []byte(`"finding":null,`), nil)
+			return bytes.ReplaceAll(event, []byte(`"state":"suspect"`), []byte(`"state":"suspect","finding":{"state":"suspect","reason":"dcgm: XID 79 on GPU 3"}`)), err
 		},
 		Interval: 200 * time.Millisecond, MaxViewers: 8, WriteTimeout: time.Second,
 	})
@@ -131,6 +135,8 @@ func TestStrangeThingsAreShownAsText(t *testing.T) {
 				assert.Equal(t, "longest 41.7 s, at most 5 min", is.Pools[0].Fields["longest"])
 				assert.Equal(t, "over its threshold of 32", is.Pools[0].Fields["hottest-spill"])
 				assert.Equal(t, "counting for 1 d 2 h; 1,234 refused for an unknown model", eval[string](b, `document.querySelector("#uptime").textContent`))
+				assert.Equal(t, []string{"dcgm: XID 79 on GPU 3", "metrics from 1 min ago", "no metrics yet", "no metrics yet"},
+					eval[[]string](b, `[...document.querySelectorAll(".why")].map((e) => e.textContent).filter(Boolean)`))
 				assert.False(t, eval[bool](b, `"broken" in window`), "a name was run")
 				assert.Zero(t, eval[int](b, `document.querySelectorAll("main img, main script").length`))
 				b.noOverflow()

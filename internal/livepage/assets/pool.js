@@ -28,7 +28,7 @@ const stateKinds = {
 
 // why says what else is to be known of a replica's state.
 function why(r) {
-  const reason = r.state_reason ?? r.reason;
+  const reason = r.finding?.reason;
   if (typeof reason === "string" && reason !== "") return reason;
   if (typeof r.scraped_ago_s !== "number") return "no metrics yet";
   return r.stale ? `metrics from ${age(r.scraped_ago_s)} ago` : "";
