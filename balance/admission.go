@@ -218,11 +218,11 @@ func (a *Admission) learnRate(t *Turn, s Served) {
 	if took <= 0 || computed < minPrefill {
 		return
 	}
-	// The fast ones are those that nobody was in the way of; but one alone may be
-	// a mistake.
-	rate, share := min(computed/took, 2*a.rate), 0.05
+	// The fast ones are those that nobody was in the way of, and under load they
+	// are few; but one alone may be a mistake.
+	rate, share := min(computed/took, 2*a.rate), 0.005
 	if rate > a.rate {
-		share = 0.3
+		share = 0.2
 	}
 	a.rate += share * (rate - a.rate)
 }
@@ -378,10 +378,8 @@ func (a *Admission) Tick(now time.Time) {
 	clear(a.ended[len(kept):])
 	a.ended = kept
 	capacity := 0
-	first := a.queue.first()
-	pressed := first != nil && now.Sub(first.arrived) >= a.patience(now)
 	for _, r := range a.rooms {
-		if pressed {
+		if a.queue.len() > 0 {
 			a.tryMore(r, now)
 		}
 		a.forgetIdle(r, now)

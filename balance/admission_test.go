@@ -326,6 +326,36 @@ func TestACapacityThatIsMisjudgedCorrectsItself(t *testing.T) {
 	}
 }
 
+// TestACapacityTakenForHalfOfItCorrectsItselfWithinAMinute has residents that
+// always find their caches while others wait.
+func TestACapacityTakenForHalfOfItCorrectsItselfWithinAMinute(t *testing.T) {
+	const size, prompt, conversations = 20_000, 4500, 4
+	g := newGate(t, balance.AdmissionConfig{Capacity: size / 2}, 0)
+	turns := map[uint64]*balance.Turn{}
+	served := map[uint64]bool{}
+	for s := range uint64(conversations) {
+		turns[s] = g.arrive(s+1, prompt)
+	}
+	for range 60 {
+		g.pass(time.Second)
+		for s := range uint64(conversations) {
+			turn := turns[s]
+			if turn.Room() == nil {
+				continue
+			}
+			cached := 0
+			if served[s] {
+				cached = prompt
+			}
+			served[s] = true
+			g.finish(turn, cached)
+			turns[s] = g.arrive(s+1, prompt)
+		}
+	}
+	assert.Equal(t, conversations, g.rooms[0].Residents())
+	assert.Zero(t, g.Waiting())
+}
+
 func TestAdmissionRefusesABadConfiguration(t *testing.T) {
 	low, high := -0.1, 1.1
 	for want, cfg := range map[string]balance.AdmissionConfig{

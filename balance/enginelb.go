@@ -24,6 +24,10 @@ import (
 // is seen by its time, [Request.Now] minus [Candidate.Age]. vLLM's
 // coordinator reports every 100 ms; here a report is a scrape.
 //
+// The ranks of a dense model report nothing to the front end from 0.14
+// (vllm#30739) to 0.26 (mended by vllm#49204), so that it goes round them in
+// turn, whatever is on them: compare with [RoundRobin] there.
+//
 // While the counts of any candidate are unknown or stale, requests in flight
 // decide alone: it is the only number that all have.
 //

@@ -400,13 +400,18 @@ const (
 )
 
 // tryMore promises a little more room while turns wait and residents find their
-// caches, up to where they last did not.
+// caches, up to where they last did not; in larger steps until they first do not.
 func (a *Admission) tryMore(r *Room, now time.Time) {
-	if a.cfg.Capacity == 0 && r.exact {
+	const enough = 5 // residents' turns
+	if a.cfg.Capacity == 0 && r.exact || r.found < enough {
 		return
 	}
-	if r.found >= 10 && (now.Sub(r.ceilingAt) > 10*time.Minute || r.kappa+probe <= r.ceiling) {
-		r.kappa = min(most, r.kappa+probe)
+	step := probe
+	if r.ceilingAt.IsZero() {
+		step = 2 * probe
+	}
+	if now.Sub(r.ceilingAt) > 10*time.Minute || r.kappa+step <= r.ceiling {
+		r.kappa = min(most, r.kappa+step)
 		r.found = 0
 	}
 }
