@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ func reset(*http.Request) (*http.Response, error) { return nil, errReset }
 type fleet struct {
 	mu    sync.Mutex
 	hosts map[string]func(*http.Request) (*http.Response, error) // well without one
+	down  map[string]bool                                        // cannot be reached
 	got   []string
 }
 
@@ -62,7 +64,14 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if do == nil {
 		do = f.hosts[r.URL.Host]
 	}
+	down := f.down[r.URL.Host]
 	f.mu.Unlock()
+	if down {
+		if r.Body != nil {
+			_ = r.Body.Close() // unread, as http.Transport does
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	}
 	if do == nil {
 		do = streamed(goodStream)
 	}
