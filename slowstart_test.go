@@ -52,7 +52,9 @@ func sum(n []int) (all int) {
 func TestSlowStart(t *testing.T) {
 	for _, residency := range []warmroute.Residency{warmroute.ResidencyOff, 1 << 20} {
 		for name, returns := range map[string]func(*testing.T, *warmroute.Router){
-			"joins": func(t *testing.T, r *warmroute.Router) { require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://d"})) },
+			"joins": func(t *testing.T, r *warmroute.Router) {
+				require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://d"}))
+			},
 			"its breaker closes": func(t *testing.T, r *warmroute.Router) {
 				require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://d"}))
 				time.Sleep(time.Minute)
@@ -181,4 +183,3 @@ func TestAReplicaThatReturnsPullsNobodyBack(t *testing.T) {
 		lease.Done(warmroute.Result{})
 	})
 }
-

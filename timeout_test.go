@@ -182,6 +182,15 @@ func TestTimeoutsOpenABreaker(t *testing.T) {
 			require.ErrorIs(t, err, warmroute.ErrHeaderTimeout)
 		}
 		assert.Equal(t, replica.Open, replicaStats(t, router, "a:80").State)
+		text := get(t, router.Handler(), "/metrics").Body.String()
+		for _, sample := range []string{
+			`warmroute_timeouts_total{model="",replica="a:80",timeout="header"} 5`, `warmroute_timeouts_total{model="",replica="a:80",timeout="idle"} 0`,
+			`warmroute_breaker_state{model="",replica="a:80"} 2`, `warmroute_breaker_opens_total{model="",replica="a:80"} 1`,
+			`warmroute_replica_up{model="",replica="a:80"} 0`,
+		} {
+			assert.Contains(t, text, sample+"\n")
+		}
+		assert.Contains(t, get(t, router.Handler(), "/stats").Body.String(), `"breaker": "open"`)
 	})
 }
 
