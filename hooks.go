@@ -62,7 +62,8 @@ type ReplicaStateEvent struct {
 	State   replica.State
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
-	// "removed" or "rank header ignored".
+	// "removed" or "rank header ignored"; or what [WithHealth] has found, such as
+	// "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer is.
 	Reason string
 	Time   time.Time
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/health"
 )
 
 // Option configures a [Router].
@@ -38,6 +39,7 @@ type config struct {
 	scrapeJitter   func() float64
 	scrapeClient   *http.Client
 	logger         *slog.Logger
+	health         *health.Monitor // nil: nothing is watched beside the requests
 	hooks          hooks
 	err            error // the first refused option
 }

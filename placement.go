@@ -40,7 +40,7 @@ func (w *pick) keyHash() uint64 {
 // homeOf is the conversation's home if a request can go there.
 func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.Reachable(now) || m.asleep(now) || !p.serves(m, w.adapter) {
+	if m == nil || !m.Reachable(now) || m.asleep(now) || m.Found(replica.Draining) || !p.serves(m, w.adapter) {
 		return nil
 	}
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
@@ -150,7 +150,7 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
-	if p.gather(w, now, true, isUp) || p.gather(w, now, true, isThere) {
+	if p.gatherFittest(w, now, true) {
 		m, err := p.ask(req, w, now)
 		switch {
 		case w.doubted != nil && (m == w.doubted || w.atHome == nil && !p.relieves(w.doubted, m, now)):
@@ -164,13 +164,20 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
+	if p.gather(w, now, true, isAwake) { // all that is left is to be left
+		if w.outcome == Placed && p.affinity.Load() && slices.Contains(p.picked, home) {
+			w.outcome = Sticky
+			return home, nil
+		}
+		return p.ask(req, w, now)
+	}
 	// Nobody can be reached, as far as is known. Trying is better than refusing,
 	// and a conversation loses the least at home.
 	if home != nil && w.outcome == Placed && p.affinity.Load() {
 		w.outcome = Sticky
 		return home, nil
 	}
-	if p.gather(w, now, false, isUp) {
+	if p.gatherFittest(w, now, false) || p.gather(w, now, false, isAwake) {
 		return p.ask(req, w, now)
 	}
 	return nil, nil
@@ -206,11 +213,7 @@ func (p *pool) relieved(w *pick, home *member) bool {
 
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) }
-
-// isThere is isUp, were it not that the engine seems to be wedged: that is an
-// inference, and better than nobody.
-func isThere(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
+func isUp(m *member, now time.Time) bool { return isSound(m, now) && !m.Found(replica.Suspect) }
 
 // gather fills the candidates with the members that fit, that can be reached or
 // cannot, and reports whether there are any.

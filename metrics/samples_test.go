@@ -44,7 +44,9 @@ func TestGet(t *testing.T) {
 	bodies := map[string]func() io.Reader{
 		"whole": func() io.Reader { return strings.NewReader("a 1\nb 2\n") },
 		"long":  func() io.Reader { return strings.NewReader("a 1\nb 2" + strings.Repeat("2", 100)) },
-		"cut":   func() io.Reader { return io.MultiReader(strings.NewReader("a 1\nb 2"), iotest.ErrReader(io.ErrUnexpectedEOF)) },
+		"cut": func() io.Reader {
+			return io.MultiReader(strings.NewReader("a 1\nb 2"), iotest.ErrReader(io.ErrUnexpectedEOF))
+		},
 	}
 	s := scraperOf(t, metrics.Config{MaxBytes: 64}, func(r *http.Request) (*http.Response, error) {
 		if body := bodies[strings.TrimPrefix(r.URL.Path, "/")]; body != nil {
