@@ -125,7 +125,7 @@ func watch(t *testing.T, cfg health.Config, endpoints []replica.Endpoint, test f
 	synctest.Test(t, func(t *testing.T) {
 		set, err := replica.NewSet(endpoints...)
 		require.NoError(t, err)
-		w := &watched{T: t, set: set, answers: map[string]answer{}, asked: map[string][]time.Duration{}, unusable: map[string]bool{}, begun: time.Now()}
+		w := &watched{T: t, set: set, answers: map[string]answer{}, asked: map[string][]time.Duration{}, unusable: map[string]bool{}, begun: time.Now().Add(time.Millisecond)}
 		client := &http.Client{Transport: w}
 		if cfg.Probe != nil {
 			p := *cfg.Probe
@@ -140,7 +140,10 @@ func watch(t *testing.T, cfg health.Config, endpoints []replica.Endpoint, test f
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- w.monitor.Run(ctx, w) }()
+		go func() {
+			time.Sleep(time.Millisecond) // the test says first what is there
+			done <- w.monitor.Run(ctx, w)
+		}()
 		test(w)
 		cancel()
 		require.NoError(t, <-done)
