@@ -281,7 +281,10 @@ func exporterURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Opaque != "":
-		return nil, refuse("health.dcgm.gpus.exporter", "a URL that cannot be read", allowed) // it may hold a password
+		if strings.ContainsAny(raw, "@?") {
+			raw = "a URL that cannot be read" // it may hold a secret
+		}
+		return nil, refuse("health.dcgm.gpus.exporter", raw, allowed)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		shown := *u
 		shown.User, shown.RawQuery, shown.Fragment = nil, "", ""
