@@ -89,7 +89,9 @@ type DCGM struct {
 
 // GPUs says which GPUs on an exporter's page are those of which replicas. If only
 // Exporter is set, all of them are those of every endpoint on the exporter's host:
-// one that has the host name of its URL, or that of the label Hostname.
+// one that has the host name of its URL, or that of the label Hostname. Names are
+// compared and not looked up: in Kubernetes, where an exporter and an engine have
+// addresses of their own, name the Replica or set [DCGM.Map].
 type GPUs struct {
 	// Exporter is the URL of a dcgm-exporter's page. A URL without a path is
 	// completed with /metrics. User info, query and fragment are refused: the
@@ -107,12 +109,12 @@ type GPUs struct {
 }
 
 // Rules says what to make of each sign on a dcgm-exporter's page. The zero value
-// of every field is its default. Signs marked with * are on the page only if a line
-// is added to the exporter's counters: they are commented out or missing in its
-// etc/default-counters.csv (3.0 to 4.5).
+// of every field is its default. Signs marked with * are on the page only if their
+// line is in the exporter's counters: its etc/default-counters.csv (of 3.x and 4.x)
+// has them commented out, or not at all.
 type Rules struct {
 	// XIDs is what the codes of DCGM_FI_DEV_XID_ERRORS, and of
-	// DCGM_EXP_XID_ERRORS_COUNT * (exporter 3.3.3 and later), mean, above
+	// DCGM_EXP_XID_ERRORS_COUNT * (since dcgm-exporter#239), mean, above
 	// [DefaultXIDs]; [Ignore] takes a code out. The first is the last code that the
 	// GPU had, for ever: it goes back to zero when the exporter, or the driver,
 	// starts anew (dcgm-exporter#500). A code other than [DrainUntilReset] therefore
@@ -146,7 +148,7 @@ type Rules struct {
 	ThrottleReasons uint64
 	// ThermalViolation and PowerViolation are the shares of time, above 0 to 1; 1 is
 	// never exceeded. The counters are in nanoseconds, whatever the exporter's
-	// help texts said before 4.5 (dcgm-exporter#589). Default 0.5 and 1: a power cap
+	// help texts said before dcgm-exporter#589. Default 0.5 and 1: a power cap
 	// holds a busy GPU down as a matter of course.
 	ThermalViolation, PowerViolation float64
 }

@@ -85,7 +85,7 @@ func seriesNames() []string {
 	}
 }
 
-// ParsePage reads a dcgm-exporter's page (2.0 to 4.5): the GPUs on it in order of
+// ParsePage reads a dcgm-exporter's page (2.x to 4.x): the GPUs on it in order of
 // their appearance, without Exporter. Values that DCGM has for "blank" and "not
 // supported" are missing. The error is about what could not be read, and wraps
 // [ErrTooManyGPUs] where it is that; the rest is returned all the same.
