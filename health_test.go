@@ -184,13 +184,48 @@ func TestReplicaFoundDown(t *testing.T) {
 		assert.Equal(t, home, name, "trying is better than refusing")
 		assert.Equal(t, warmroute.Sticky, outcome)
 	}
-	// Also those that are suspect beside that they cannot be reached.
-	lease := route(t, router, warmroute.Request{})
-	lease.Done(warmroute.Result{Err: errors.New("refused"), Unreachable: true})
-	for _, name := range []string{replicaA, replicaB} {
-		find(t, router, name, replica.Suspect)
+}
+
+// Nobody can be reached, and all are in doubt beside that: trying is better than
+// refusing, and those that are least in doubt come first.
+func TestUnreachableReplicasInDoubt(t *testing.T) {
+	router := newRouter(t, at("http://a", "http://b"))
+	for _, m := range router.Replicas() {
+		m.Unreachable(time.Now())
 	}
-	assert.NotEqual(t, lease.Replica().Name(), route(t, router, warmroute.Request{}).Replica().Name())
+	find(t, router, replicaA, replica.Draining)
+	find(t, router, replicaB, replica.Suspect)
+	for range 4 {
+		name, _ := turn(t, router, "")
+		assert.Equal(t, replicaB, name)
+		for _, m := range router.Replicas() {
+			m.Unreachable(time.Now()) // again
+		}
+	}
+	find(t, router, replicaB, replica.Draining)
+	seen := map[string]bool{}
+	for range 4 {
+		lease := route(t, router, warmroute.Request{})
+		seen[lease.Replica().Name()] = true
+	}
+	assert.Len(t, seen, 2)
+}
+
+// An engine that makes no progress is in more doubt than one whose GPU is.
+func TestSuspectBeforeWedged(t *testing.T) {
+	stuck := pageOf(map[int]engine{0: {running: "3", waiting: "0", prompt: "1", generated: "1", steps: "1"}})
+	pages := newPages(map[string]string{"a": stuck, "b": idle(0)})
+	scraped(t, pages, at("http://a", "http://b"), nil, func(t *testing.T, r *warmroute.Router) {
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, replica.Wedged, replicaStats(t, r, replicaA).State)
+		find(t, r, replicaB, replica.Suspect)
+		for range 6 {
+			lease := route(t, r, warmroute.Request{})
+			assert.Equal(t, replicaB, lease.Replica().Name())
+		}
+		find(t, r, replicaB, replica.Draining)
+		assert.Equal(t, replicaA, route(t, r, warmroute.Request{}).Replica().Name(), "and in less than one that is to be left")
+	})
 }
 
 // A picker that decides at home itself is not asked whether to stay on a replica
@@ -260,12 +295,17 @@ func TestResidentsOfReplicasInDoubt(t *testing.T) {
 
 		find(t, router, replicaB, replica.Suspect)
 		time.Sleep(time.Second)
+		residents := func() int {
+			return *replicaStats(t, router, replicaA).Residents + *replicaStats(t, router, replicaB).Residents
+		}
+		all := residents()
 		seen := map[string]bool{}
 		for i := range 20 {
 			name, _ := turn(t, router, fmt.Sprint("newer", i))
 			seen[name] = true
 		}
 		assert.Len(t, seen, 2, "both are suspect")
+		assert.Equal(t, all+20, residents(), "and have residents as ever")
 
 		find(t, router, replicaA, replica.Draining)
 		time.Sleep(time.Second)

@@ -33,6 +33,21 @@ func TestDoubleBitECC(t *testing.T) {
 	}
 }
 
+// A counter that begins anew counts from where it then is.
+func TestDoubleBitECCAfterTheDriverWasLoadedAnew(t *testing.T) {
+	watch(t, dcgm(), two(), func(w *watched) {
+		errors := func(n int) { w.page(fmt.Sprintf(`DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="1"} %d`, n)) }
+		for _, n := range []int{7, 0} {
+			errors(n)
+			time.Sleep(30 * time.Second)
+			w.is(a, replica.Up, "")
+		}
+		errors(1)
+		time.Sleep(11 * time.Second)
+		w.is(a, replica.Draining, "dcgm: double-bit ECC error on GPU 1")
+	})
+}
+
 func TestDoubleBitECCThreshold(t *testing.T) {
 	cfg := dcgm()
 	cfg.DCGM.Rules.DoubleBitErrors, cfg.DCGM.Rules.DoubleBitECC = 3, health.Suspect

@@ -54,6 +54,23 @@ func TestFatalXID(t *testing.T) {
 	})
 }
 
+// The time to hold begins anew with what is no reset.
+func TestAResetMustLast(t *testing.T) {
+	watch(t, dcgm(), two(), func(w *watched) {
+		w.page(`DCGM_FI_DEV_XID_ERRORS{gpu="3"} 79`)
+		time.Sleep(time.Minute)
+		sign := w.monitor.Status().Exporters[0].GPUs[0].Signs[0]
+		assert.WithinDuration(t, time.Now(), sign.Last, 11*time.Second, "it was seen again")
+		for _, code := range []string{"0", "45", "0", "79", "0"} {
+			w.page(`DCGM_FI_DEV_XID_ERRORS{gpu="3"} ` + code)
+			time.Sleep(4 * time.Minute)
+			w.is(a, replica.Draining, "dcgm: XID 79 on GPU 3")
+		}
+		time.Sleep(2 * time.Minute)
+		w.is(a, replica.Up, "")
+	})
+}
+
 // The exporter has a series for a GPU from its first code on: without it again it
 // was started anew.
 func TestFatalXIDUntilTheExporterBeginsAnew(t *testing.T) {
