@@ -82,7 +82,7 @@ func (f fleet) Replicas() []*Replica { return f.router.set.Replicas() }
 func (f fleet) Usable(r *Replica) bool {
 	now := time.Now()
 	m := f.router.memberOf(r)
-	return m != nil && !m.Draining() && !m.Removed() && (m.Reachable(now) || m.Found(replica.Down)) &&
+	return m != nil && !m.Draining() && !m.Removed() && (m.available(now) || m.Found(replica.Down)) &&
 		!m.asleep(now) && !m.wedged(now)
 }
 

@@ -129,6 +129,7 @@ func TestAConversationMovesWhenItWasAnswered(t *testing.T) {
 		lease := route(t, router, warmroute.Request{Session: session})
 		assert.Equal(t, replicaB, lease.Replica().Name())
 		lease.Done(warmroute.Result{Err: errors.New("no answer")})
+		break // more failures would speak against b
 	}
 	find(t, router, replicaA, replica.Up)
 	for session, home := range homes {
@@ -143,6 +144,14 @@ func TestNobodyElseCanTakeThem(t *testing.T) {
 		"all found draining":    func(r *warmroute.Router) { find(t, r, replicaB, replica.Draining) },
 		"the other one drained": func(r *warmroute.Router) { require.NoError(t, r.Drain(replicaB)) },
 		"the other one down":    func(r *warmroute.Router) { find(t, r, replicaB, replica.Down) },
+		"the other one's breaker open": func(r *warmroute.Router) {
+			for range 5 {
+				lease := route(t, r, warmroute.Request{})
+				assert.Equal(t, replicaB, lease.Replica().Name())
+				lease.Done(warmroute.Result{Err: errors.New("no answer")})
+			}
+			assert.Equal(t, replica.Open, replicaStats(t, r, replicaB).State)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			router := newRouter(t, at("http://a", "http://b"))

@@ -63,7 +63,7 @@ func TestAReplicaIsDrainedBeforeItsEngineFails(t *testing.T) {
 						prompt := fmt.Sprintf("conversation %d ", c)
 						for n := 0; time.Since(begun) < end; n++ {
 							prompt += strings.Repeat("more words ", 20)
-							if err := ask(client, fmt.Sprint("s", c), prompt); err != nil {
+							if err := askStreamed(client, fmt.Sprint("s", c), prompt); err != nil {
 								failed.Add(1)
 							}
 							turns.Add(1)
@@ -103,8 +103,8 @@ func TestAReplicaIsDrainedBeforeItsEngineFails(t *testing.T) {
 	}
 }
 
-// ask sends a turn and reads its answer.
-func ask(client *http.Client, session, prompt string) error {
+// askStreamed sends a turn and reads its answer.
+func askStreamed(client *http.Client, session, prompt string) error {
 	body := fmt.Sprintf(`{"model":"sim","max_tokens":40,"stream":true,"messages":[{"role":"user","content":%q}]}`, prompt)
 	req, err := http.NewRequest(http.MethodPost, "http://model/v1/chat/completions", strings.NewReader(body))
 	if err != nil {

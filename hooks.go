@@ -62,8 +62,11 @@ type ReplicaStateEvent struct {
 	State   replica.State
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
-	// "removed" or "rank header ignored"; or what [WithHealth] has found, such as
-	// "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer is.
+	// "removed", "rank header ignored", "breaker opened", "probe" (a half-open
+	// breaker lets a request through), "breaker closed" or "retry after" (the
+	// endpoint has asked to be given nothing new); or what [WithHealth] has found,
+	// such as "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer
+	// is.
 	Reason string
 	Time   time.Time
 }

@@ -56,7 +56,7 @@ func (s *Scraper) Get(ctx context.Context, target *url.URL) ([]byte, error) {
 	defer cancel()
 	body := s.buffer()
 	defer s.buffers.Put(body)
-	err := s.get(ctx, target, "text/plain;version=0.0.4, */*;q=0.1", body)
+	err := s.get(ctx, target, target, "text/plain;version=0.0.4, */*;q=0.1", body)
 	text := body.Bytes()
 	if err != nil {
 		text = text[:bytes.LastIndexByte(text, '\n')+1]

@@ -30,6 +30,9 @@ const (
 	Down     State = "down"     // could not be reached just now
 	Asleep   State = "asleep"   // its engine says that it sleeps
 	Wedged   State = "wedged"   // its engine has requests and makes no progress
+	Open     State = "open"     // its requests fail: it takes none for now, see Breaker
+	Probing  State = "probing"  // was open, takes one request to see
+	Held     State = "held"     // asked to be given nothing new for now
 	Removed  State = "removed"  // no longer in its set
 )
 
@@ -42,6 +45,8 @@ type Replica struct {
 	name     string
 	rank     int
 	header   []string
+	breaker  *Breaker     // nil: it has its endpoint's alone
+	returned atomic.Int64 // Unix ns; 0: never
 	inFlight atomic.Int64
 	draining atomic.Bool
 	removed  atomic.Bool
@@ -56,7 +61,10 @@ type server struct {
 	url      *url.URL
 	name     string       // host:port[/prefix], the port always spelled out
 	ranks    atomic.Int32 // 0 while not known
+	auth     []string     // value of the Authorization header, nil if none
 	health   health
+	breaker  Breaker
+	returned atomic.Int64 // Unix ns; 0: never
 }
 
 func newReplica(s *server, rank int) *Replica {
@@ -65,6 +73,8 @@ func newReplica(s *server, rank int) *Replica {
 		digits := strconv.Itoa(rank)
 		r.name += "@" + digits
 		r.header = []string{digits}
+		r.breaker = new(Breaker)
+		r.breaker.init(s.breaker.cfg)
 	}
 	return r
 }
@@ -90,6 +100,11 @@ func (r *Replica) Rank() int { return r.rank }
 // RankHeaderValues is the value list for [RankHeader], nil when none must be
 // sent. It is shared: do not modify it.
 func (r *Replica) RankHeaderValues() []string { return r.header }
+
+// AuthorizationValues is the value list for the Authorization header of requests
+// to the endpoint, by its [Endpoint.APIKey]; nil if it has none. It is shared: do
+// not modify it, nor show it.
+func (r *Replica) AuthorizationValues() []string { return r.server.auth }
 
 // Model is the name of the pool the replica belongs to.
 func (r *Replica) Model() string { return r.server.endpoint.Model }
@@ -144,15 +159,27 @@ func (r *Replica) Removed() bool { return r.removed.Load() }
 func (r *Replica) Draining() bool { return r.draining.Load() }
 
 // State is the replica's state at now. One that is Draining is shown as that,
-// whether it can be reached or not.
+// whether it can be reached or not, and one that is Down whatever its breaker
+// says.
 func (r *Replica) State(now time.Time) State {
 	switch {
 	case r.removed.Load():
 		return Removed
 	case r.draining.Load():
 		return Draining
-	case r.server.health.down(now):
+	case r.server.health.down(now), r.Found(Down):
 		return Down
+	case r.Found(Draining):
+		return Draining
+	}
+	switch r.Breaker(now) {
+	case BreakerOpen:
+		return Open
+	case BreakerHalfOpen:
+		return Probing
+	}
+	if r.Held(now) {
+		return Held
 	}
 	return r.Finding().State
 }
