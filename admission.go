@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmroute/warmroute/balance"
 	"github.com/warmroute/warmroute/metrics"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // admission is a pool's [balance.Admission] and what the router keeps beside it.
@@ -163,13 +164,15 @@ const openInterval = 100 * time.Millisecond
 // lost its cache, gives up its residents. The pool's lock is held.
 func (p *pool) openRooms(now time.Time) {
 	p.admission.opened = now
+	sparing := p.spares(now)
 	for _, m := range *p.members.Load() {
-		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed()
+		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed() && !m.Found(replica.Draining)
 		cold, opens := m.evidence.coldSince.Load(), m.BreakerOpens()
 		if m.room.Open && !open || cold != m.roomColdSince || opens != m.roomOpens {
 			p.admission.Evict(m.room)
 		}
-		m.room.Open, m.room.Draining = open && m.Allows(now), m.Draining() || m.Held(now)
+		m.room.Open = open && m.Allows(now)
+		m.room.Draining = m.Draining() || m.Held(now) || sparing && m.Found(replica.Suspect)
 		m.roomColdSince, m.roomOpens = cold, opens
 		if !m.fresh(now) {
 			m.room.Others = 0 // a stale page has no vote

@@ -66,6 +66,12 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(flag(m.State == "up"), "model", p.Model, "replica", m.Name)
 	})
+	w.Family("warmroute_replica_finding", "1 if the replica was found to be in the state by what is watched beside the requests, its GPUs or probes.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		for _, s := range foundStates {
+			w.Sample(flag(m.Finding != nil && m.Finding.State == s), "model", p.Model, "replica", m.Name, "state", string(s))
+		}
+	})
 	w.Family("warmroute_scrape_stale", "1 if the replica's scraped values are too old to count, or missing.", metrics.KindGauge)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(flag(m.Stale), "model", p.Model, "replica", m.Name)

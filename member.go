@@ -10,7 +10,7 @@ import (
 func (m *member) state(now time.Time) replica.State {
 	s := m.State(now)
 	switch {
-	case s != replica.Up && s != replica.Held:
+	case s != replica.Up && s != replica.Held && s != replica.Suspect:
 	case m.asleep(now):
 		s = replica.Asleep
 	case m.wedged(now):

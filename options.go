@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/health"
 	"github.com/warmroute/warmroute/replica"
 )
 
@@ -46,6 +47,7 @@ type config struct {
 	scrapeJitter   func() float64
 	scrapeClient   *http.Client
 	logger         *slog.Logger
+	health         *health.Monitor // nil: nothing is watched beside the requests
 	hooks          hooks
 	err            error // the first refused option
 }

@@ -42,7 +42,7 @@ func (p *pool) keyHash(w *pick) uint64 {
 // homeOf is the conversation's home if a request can go there.
 func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.available(now) || m.asleep(now) || !p.serves(m, w.adapter) {
+	if m == nil || !m.available(now) || m.asleep(now) || m.Found(replica.Draining) || !p.serves(m, w.adapter) {
 		return nil
 	}
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
@@ -157,7 +157,7 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
-	if p.gather(w, now, isAvailable, isUp) || p.gather(w, now, isAvailable, isThere) {
+	if p.gatherFittest(w, now, isAvailable) {
 		m, err := p.ask(req, w, now)
 		switch {
 		case w.doubted != nil && (m == w.doubted || w.atHome == nil && !p.relieves(w.doubted, m, now)):
@@ -171,10 +171,17 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
+	if p.gather(w, now, isAvailable, isAwake) { // all that is left is to be left
+		if w.outcome == Placed && p.affinity.Load() && home != nil && home.available(now) && isAwake(home, now) {
+			w.outcome = Sticky
+			return home, nil
+		}
+		return p.ask(req, w, now)
+	}
 	// Every breaker is open, or nobody can be reached, as far as is known. Trying is
 	// better than refusing, and a conversation loses the least at home.
 	for _, reach := range [...]reach{isSuspended, isUnreachable} {
-		there := p.gather(w, now, reach, isUp) || p.gather(w, now, reach, isThere)
+		there := p.gatherFittest(w, now, reach) || p.gather(w, now, reach, isAwake)
 		if home != nil && w.outcome == Placed && p.affinity.Load() && (reach == isUnreachable || reach.of(home, now)) {
 			w.outcome = Sticky
 			return home, nil
@@ -236,11 +243,7 @@ func (r reach) of(m *member, now time.Time) bool {
 
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) && !m.Held(now) }
-
-// isThere is isUp, were it not that the engine seems to be wedged, which is an
-// inference, or has asked to be left alone: that is better than nobody.
-func isThere(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
+func isUp(m *member, now time.Time) bool { return isSound(m, now) && !m.Found(replica.Suspect) }
 
 // gather fills the candidates with the members that fit, of those that are within
 // reach in that way, and reports whether there are any.

@@ -108,6 +108,9 @@ type ReplicaStats struct {
 	// Rank is nil if the replica is addressed without a rank header.
 	Rank  *int          `json:"rank"`
 	State replica.State `json:"state"`
+	// Finding is what [WithHealth] has found, nil if nothing. It is there beside a
+	// State that is another, such as that of an operator's drain.
+	Finding *FindingStats `json:"finding"`
 	// InFlight and Sessions are the router's own, exact.
 	InFlight int `json:"in_flight"`
 	Sessions int `json:"sessions"`
@@ -217,6 +220,7 @@ func (p *pool) problems() []string {
 	if p.recent.mostlyRewritten() {
 		out = append(out, rewrittenProblem)
 	}
+	out = append(out, p.healthProblems()...)
 	p.router.mu.Lock()
 	var watchers []*watcher
 	for _, e := range p.router.set.Endpoints() {
@@ -234,7 +238,7 @@ func (p *pool) problems() []string {
 func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
 	c := &m.counts
 	s := ReplicaStats{
-		Name: m.Name(), URL: m.URL().String(), State: m.state(now),
+		Name: m.Name(), URL: m.URL().String(), State: m.state(now), Finding: m.findingStats(),
 		InFlight: m.InFlight(), Sessions: m.home.Sessions(),
 		Sticky: c.sticky.Load(), Placed: c.placed.Load(), SpilledIn: c.spilledIn.Load(),
 		Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),

@@ -66,7 +66,7 @@ func TestStatsJSON(t *testing.T) {
 		pools.requests.spilled pools.requests.pinned pools.requests.unkeyed pools.requests.failed pools.requests.refused
 		pools.requests.picker_errors pools.tokens pools.tokens.prompt_cached pools.tokens.prompt_computed
 		pools.tokens.completion pools.tokens.unmeasured_requests pools.tokens.cached_share_last_hour pools.replicas
-		pools.replicas.name pools.replicas.url pools.replicas.rank pools.replicas.state pools.replicas.in_flight
+		pools.replicas.name pools.replicas.url pools.replicas.rank pools.replicas.state pools.replicas.finding pools.replicas.in_flight
 		pools.replicas.sessions pools.replicas.sticky pools.replicas.placed pools.replicas.spilled_in
 		pools.replicas.pinned pools.replicas.unkeyed pools.replicas.failed pools.replicas.running pools.replicas.waiting
 		pools.replicas.kv_usage pools.replicas.prefix_hit_rate pools.replicas.scraped_ago_s pools.replicas.stale

@@ -25,7 +25,8 @@ type State string
 // The states of a replica.
 const (
 	Up       State = "up"       // takes requests
-	Draining State = "draining" // serves its conversations, takes no new ones
+	Suspect  State = "suspect"  // serves its conversations, takes new ones if no other can: see Finding
+	Draining State = "draining" // takes no new conversations; serves those it has unless a Finding moves them
 	Down     State = "down"     // could not be reached just now
 	Asleep   State = "asleep"   // its engine says that it sleeps
 	Wedged   State = "wedged"   // its engine has requests and makes no progress
@@ -49,6 +50,7 @@ type Replica struct {
 	inFlight atomic.Int64
 	draining atomic.Bool
 	removed  atomic.Bool
+	finding  atomic.Pointer[Finding] // nil: none
 }
 
 // server is what the ranks of one endpoint share.
@@ -146,13 +148,14 @@ func (r *Replica) BeginUnlessAbove(limit int) bool {
 func (r *Replica) End() { r.inFlight.Add(-1) }
 
 // Reachable reports whether the endpoint could be connected to when that was
-// last tried, or may be tried again. It says so of a Draining replica too.
-func (r *Replica) Reachable(now time.Time) bool { return !r.server.health.down(now) }
+// last tried, or may be tried again, and no [Finding] has it Down. It says so of a
+// Draining replica too.
+func (r *Replica) Reachable(now time.Time) bool { return !r.server.health.down(now) && !r.Found(Down) }
 
 // Removed reports whether the replica has left its set.
 func (r *Replica) Removed() bool { return r.removed.Load() }
 
-// Draining reports whether the replica takes no new conversations.
+// Draining reports whether an operator has the replica take no new conversations.
 func (r *Replica) Draining() bool { return r.draining.Load() }
 
 // State is the replica's state at now. One that is Draining is shown as that,
@@ -164,8 +167,10 @@ func (r *Replica) State(now time.Time) State {
 		return Removed
 	case r.draining.Load():
 		return Draining
-	case r.server.health.down(now):
+	case r.server.health.down(now), r.Found(Down):
 		return Down
+	case r.Found(Draining):
+		return Draining
 	}
 	switch r.Breaker(now) {
 	case BreakerOpen:
@@ -176,7 +181,7 @@ func (r *Replica) State(now time.Time) State {
 	if r.Held(now) {
 		return Held
 	}
-	return Up
+	return r.Finding().State
 }
 
 // Unreachable records that a connection to the replica's endpoint could not be
