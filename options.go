@@ -32,6 +32,7 @@ type config struct {
 	debugHeaders   bool
 	failover       bool
 	streamUsage    bool
+	responseChains int
 	tenant         affinity.KeyFunc // nil: all are one tenant's
 	priority       bool
 	scrapeInterval time.Duration
@@ -87,6 +88,7 @@ func defaults() config {
 		peekLimit:      DefaultPeekLimit,
 		ttl:            DefaultSessionTTL,
 		maxSessions:    DefaultMaxSessions,
+		responseChains: DefaultResponseChains,
 		failover:       true,
 		scrapeInterval: DefaultScrapeInterval,
 		logger:         slog.New(slog.DiscardHandler),

@@ -39,6 +39,9 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 	if !noTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
 		b.usage.Reset(contentType)
+		if b.chained = lease.pool.router.chains(req, b.api); b.chained {
+			b.usage.WatchResponseID()
+		}
 		b.stream = strings.HasPrefix(contentType, "text/event-stream")
 	}
 	if b.strip = b.strip && b.stream && identity(resp.Header); b.strip {
@@ -71,6 +74,7 @@ type responseBody struct {
 	api      string
 	stream   bool
 	strip    bool // the usage was asked for on the client's behalf
+	chained  bool // the response's id is looked for
 
 	mu        sync.Mutex // never held over a call of inner
 	done      bool
@@ -100,6 +104,9 @@ func (b *responseBody) passed(p []byte, err error) {
 		}
 		if !b.strip {
 			b.usage.Write(p)
+		}
+		if b.chained {
+			b.produced()
 		}
 	}
 	if err == nil {

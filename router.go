@@ -28,6 +28,11 @@ type Request struct {
 	// Parent is the key of the conversation that this one, a sub-agent's, was
 	// started from: its home is preferred when this one is first placed.
 	Parent string
+	// PreviousResponse is the id of the response that this request continues,
+	// previous_response_id of the Responses API. Without a Session it names the
+	// conversation; with or without, the request goes where that response was
+	// produced, whatever the load there is: see [WithResponseChains].
+	PreviousResponse string
 	// ClientRank is the X-Data-Parallel-Rank header as the client sent it,
 	// empty if it did not.
 	ClientRank string

@@ -69,6 +69,9 @@ func (r *Router) Run(ctx context.Context) error {
 		case now := <-sweep.C:
 			for _, p := range r.pools.Load().order {
 				p.table.Sweep(now)
+				if p.responses != nil {
+					p.responses.Sweep(now)
+				}
 			}
 			r.mu.Lock()
 			done := r.restoreAbsent(now) // forgets those whose TTL is over

@@ -331,12 +331,15 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	in := inspections.Get().(*inspection)
 	defer in.release()
 	in.begin(req, r.cfg.peekLimit)
-	if session, ok := contextSession(ctx); ok {
-		route.Session = session
-	} else {
+	api := apiOf(req.URL.Path)
+	session, named := contextSession(ctx)
+	if route.Session = session; !named {
 		in.asked.Header = req.Header
 		key := r.cfg.key(in.asked)
 		route.Session, route.Parent = key.Session, key.Parent
+		if r.chains(req, api) {
+			route.PreviousResponse = in.previousResponse(key.Valid())
+		}
 	}
 	if r.pools.Load().named {
 		route.Model = in.String("model")
@@ -351,7 +354,7 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if in.stillReading {
 		return Request{}, requestBody{}, errStillReading
 	}
-	api := apiOf(req.URL.Path)
+	route.MaxTokens = in.maxTokens(api)
 	route.light = api == "" || req.Method != http.MethodPost
 	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)

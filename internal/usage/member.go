@@ -128,6 +128,7 @@ func (r *Reader) member() {
 		case string(key) == "usage":
 			descend(s)
 		case string(root) == "response":
+			r.identify(key)
 			r.ending(key)
 		}
 	}
@@ -158,6 +159,10 @@ func (r *Reader) topMember() {
 		if is(s, "error") {
 			r.failed = true
 		}
+	case "id":
+		if r.format == formatJSON {
+			r.identify(key)
+		}
 	case "error":
 		r.ending(key)
 	case "status":
@@ -165,6 +170,16 @@ func (r *Reader) topMember() {
 		if r.format == formatJSON {
 			r.ending(key)
 		}
+	}
+}
+
+// identify takes a member of the response that may be its id.
+func (r *Reader) identify(key []byte) {
+	if !r.watch || r.id != "" || string(key) != "id" {
+		return
+	}
+	if value, ok := r.scan.Value(); ok && r.scan.Kind() == jsonscan.String {
+		r.id = string(value)
 	}
 }
 
