@@ -137,12 +137,12 @@ func (in *inspection) field(path string, get func(*peek.Fields, string) string) 
 
 // read reads the body while the request's context lasts.
 func (in *inspection) read(body io.ReadCloser, stop func(*peek.Fields) bool) {
-	ctx, limit, packed := in.req.Context(), in.limit, in.gzip
+	ctx, limit, size, packed := in.req.Context(), in.limit, in.req.ContentLength, in.gzip
 	read := func() (p peeked) {
 		if packed {
 			p.fields, p.text, p.head, p.whole, p.err = peek.ReadGzip(body, limit, stop)
 		} else {
-			p.fields, p.head, p.whole, p.err = peek.Read(body, limit, stop)
+			p.fields, p.head, p.whole, p.err = peek.ReadSized(body, size, limit, stop)
 		}
 		p.early = stop != nil && p.err == nil && !p.whole && !p.fields.Complete() && stop(p.fields)
 		return p

@@ -11,6 +11,8 @@ import (
 	"iter"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/warmroute/warmroute/internal/jsonscan"
 )
 
 // Members are the members of the object that b begins with, in order, as key and
@@ -23,7 +25,7 @@ func Members(b []byte) iter.Seq2[[]byte, []byte] {
 			return
 		}
 		for b = space(b[1:]); len(b) > 0 && b[0] == '"'; {
-			n := stringEnd(b)
+			n := jsonscan.StringEnd(b)
 			key := b[1:max(1, n-1)]
 			if bytes.IndexByte(key, '\\') >= 0 {
 				key = AppendText(nil, b[:n], n)
@@ -160,25 +162,6 @@ func space(b []byte) []byte {
 	return nil
 }
 
-// stringEnd is the length of the string that b begins with, quotes included.
-func stringEnd(b []byte) int {
-	i := 1
-	for {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		i += n + 1
-		slashes := 0
-		for j := i - 2; j > 0 && b[j] == '\\'; j-- {
-			slashes++
-		}
-		if slashes&1 == 0 {
-			return i
-		}
-	}
-}
-
 // valueEnd is the length of the value that b begins with, 0 if there is none.
 func valueEnd(b []byte) int {
 	if len(b) == 0 {
@@ -186,31 +169,13 @@ func valueEnd(b []byte) int {
 	}
 	switch b[0] {
 	case '"':
-		return stringEnd(b)
+		return jsonscan.StringEnd(b)
 	case '{', '[':
-		return containerEnd(b)
+		return jsonscan.ContainerEnd(b)
 	}
 	n := 0
 	for n < len(b) && b[n] != ',' && b[n] != '}' && b[n] != ']' && len(space(b[n:n+1])) > 0 {
 		n++
 	}
 	return n
-}
-
-// containerEnd is the length of the object or array that b begins with.
-func containerEnd(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i += stringEnd(b[i:]) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return len(b)
 }
