@@ -20,6 +20,9 @@ func (in *inspection) maxTokens(api string) int {
 	if written == "" && instead != "" {
 		written = in.fields.Raw(instead)
 	}
-	n, _ := strconv.Atoi(written) // what the engine refuses, it refuses
+	n, err := strconv.Atoi(written)
+	if err != nil {
+		return 0 // what the engine refuses, it refuses
+	}
 	return max(0, n)
 }
