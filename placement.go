@@ -24,6 +24,9 @@ type pick struct {
 	adapter string  // that the request is for, "" for the base model
 	tried   []*replica.Replica
 
+	source   *keySource // of the session's key
+	returned bool       // the conversation was known
+
 	promptTokens int
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already

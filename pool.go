@@ -34,6 +34,7 @@ type pool struct {
 	recent     recent
 	survival   survival
 	answers    answers
+	sources    keySources
 	shared     shared
 	admission  admission
 
@@ -161,6 +162,9 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		w.key, w.hash = key, p.table.Hash(key)
 		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
+		if !req.light {
+			w.source, w.returned = p.sources.source(req.KeySource), w.session.Home() != nil
+		}
 	}
 	if pinned {
 		w.outcome = Pinned

@@ -204,6 +204,7 @@ func (p *pool) problems() []string {
 	if p.recent.mostlyRewritten() {
 		out = append(out, rewrittenProblem)
 	}
+	out = append(out, p.sources.problems()...)
 	p.router.mu.Lock()
 	var watchers []*watcher
 	for _, e := range p.router.set.Endpoints() {

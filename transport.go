@@ -336,7 +336,7 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if route.Session = session; !named {
 		in.asked.Header = req.Header
 		key := r.cfg.key(in.asked)
-		route.Session, route.Parent = key.Session, key.Parent
+		route.Session, route.Parent, route.KeySource = key.Session, key.Parent, key.Source
 		if r.chains(req, api) {
 			route.PreviousResponse = in.previousResponse(key.Valid())
 		}
