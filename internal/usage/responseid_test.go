@@ -1,9 +1,11 @@
 package usage_test
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -62,4 +64,40 @@ func TestResponseIDOfARecordedResponse(t *testing.T) {
 	}
 	assert.Equal(t, want, outcome{watching.Usage(), watching.Finished(), watching.Failed()})
 	assert.Regexp(t, `^resp_[0-9a-f]+$`, watching.ResponseID())
+}
+
+// FuzzResponseID holds the id of a JSON response against encoding/json, and has
+// the counts not depend on who asks for it.
+func FuzzResponseID(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":"resp_1","usage":{"input_tokens":3,"output_tokens":1}}`, `{"response":{"id":"a"},"id":"b"}`, `{"id":null,"id":"\u0061"}`,
+		"event: response.created\ndata: {\"response\":{\"id\":\"resp_1\"}}\n\ndata: {\"usage\":{\"prompt_tokens\":7}}\n\n",
+	} {
+		f.Add([]byte(seed), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, size uint8) {
+		for _, contentType := range []string{typeJSON, typeSSE} {
+			var plain, watching usage.Reader
+			want := read(&plain, contentType, body)
+			watching.Reset(contentType)
+			watching.WatchResponseID()
+			for _, piece := range inPieces(body, int(size)+1) {
+				watching.Write(piece)
+			}
+			require.Equal(t, want, outcome{watching.Usage(), watching.Finished(), watching.Failed()})
+			require.LessOrEqual(t, len(watching.ResponseID()), 128)
+			var object map[string]json.RawMessage
+			if contentType != typeJSON || !utf8.Valid(body) || strings.Count(string(body), "id") > 1 || json.Unmarshal(body, &object) != nil {
+				continue // of several ids the first counts
+			}
+			var id string
+			if v := object["id"]; len(v) > 0 && v[0] == '"' {
+				require.NoError(t, json.Unmarshal(v, &id))
+			}
+			if len(id) > 128 {
+				id = ""
+			}
+			require.Equal(t, id, watching.ResponseID())
+		}
+	})
 }
