@@ -100,12 +100,6 @@ func TestFingerprintIsBounded(t *testing.T) {
 	assert.NotEqual(t, of("ab"), of("bb"))
 }
 
-func TestFingerprintAllocations(t *testing.T) {
-	body := []byte(`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"hello"}]}`)
-	r := affinity.NewRequest(nil, nil).WithBody(func() []byte { return body })
-	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { affinity.Fingerprint(r) }), 1.0)
-}
-
 // FuzzFingerprint holds the fingerprint against one of the body decoded by
 // encoding/json: bodies that it says begin alike must have the same.
 func FuzzFingerprint(f *testing.F) {

@@ -51,6 +51,7 @@ func ExampleScoped() {
 		h.Set("Authorization", "Bearer "+user)
 		return key(affinity.NewRequest(h, nil)).Session
 	}
-	fmt.Println(session("alice") == session("alice"), session("alice") == session("bob"))
+	alice := session("alice")
+	fmt.Println(alice == session("alice"), alice == session("bob"))
 	// Output: true false
 }
