@@ -251,3 +251,31 @@ func TestResponseChainOverHTTP(t *testing.T) {
 		previous = id
 	}
 }
+
+// A turn that can be answered in one place only must not wait for room in
+// another.
+func TestAContinuedResponseWaitsForNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		router := tight(t, at("http://a", "http://b"))
+		turn := large("") // so that its conversation has no place of its own
+		first := begin(t.Context(), t, router, turn).went()
+		first.Produced("resp_1")
+		serve(first, 0)
+		var busy []warmroute.Lease
+		for _, other := range []string{"x", "y"} { // both replicas are full
+			busy = append(busy, begin(t.Context(), t, router, large(other)).went())
+		}
+		_, err := router.TryRoute(large("new"))
+		require.ErrorIs(t, err, warmroute.ErrOverloaded, "anybody else would have to wait")
+
+		turn.PreviousResponse = "resp_1"
+		lease, err := router.TryRoute(turn)
+		require.NoError(t, err)
+		assert.Equal(t, first.Replica(), lease.Replica())
+		lease.Done(warmroute.Result{})
+		for _, l := range busy {
+			l.Done(warmroute.Result{})
+		}
+		assert.Zero(t, inFlight(t, router))
+	})
+}
