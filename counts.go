@@ -25,6 +25,7 @@ type poolCounts struct {
 	completion   atomic.Uint64
 	unmeasured   atomic.Uint64
 	hour         lastHour
+	firstByte    *metrics.Histogram // of all members, those that have left among them
 }
 
 // memberCounts belong to one replica instance, so that one that leaves and
@@ -80,6 +81,7 @@ func (p *pool) count(m *member, res Result, last bool, now time.Time) {
 	}
 	if res.FirstByte > 0 {
 		m.counts.firstByte.Observe(res.FirstByte.Seconds())
+		c.firstByte.Observe(res.FirstByte.Seconds())
 	}
 	u := res.Usage
 	if u.Known {

@@ -5,19 +5,42 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
+	"github.com/warmroute/warmroute/internal/livepage"
 	"github.com/warmroute/warmroute/metrics"
 )
 
-// Handler returns a read-only handler of three pages: stats ([Stats] as JSON),
-// metrics (Prometheus text) and, at its root, a table to read. Mount it below
-// any path: http.StripPrefix("/debug/warmroute", router.Handler()). It shows
-// the replicas' addresses and takes no credentials: wrap it in what your
-// program uses for that.
+// Handler returns a read-only handler of
+//
+//	(its root)  a live page for browsers; for others, such as curl, the table
+//	table       the replicas as plain text
+//	stats       [Stats] as JSON
+//	history     [History] as JSON
+//	events      what the page shows, once a second, as server-sent events
+//	metrics     Prometheus text
+//
+// and of the page's parts below assets/. Methods other than GET and HEAD are
+// answered 405. Mount it below any path:
+// http.StripPrefix("/debug/warmroute", router.Handler()). It shows the replicas'
+// addresses and takes no credentials: wrap it in what your program uses for
+// that. The page needs nothing from elsewhere, and allows its browser nothing
+// else (Content-Security-Policy).
+//
+// All that watch events, of all handlers of a router, share one reading of the
+// stats a second; at most 64 may at once. Their responses end when the router is
+// closed and when Run ends, so that http.Server.Shutdown does not wait for them.
 func (r *Router) Handler() http.Handler {
 	mux := http.NewServeMux()
+	livepage.Register(mux)
+	mux.Handle("GET /events", r.feed)
+	mux.HandleFunc("GET /history", func(w http.ResponseWriter, _ *http.Request) {
+		var body bytes.Buffer
+		page(w, "application/json", &body, json.NewEncoder(&body).Encode(r.History()))
+	})
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
 		enc := json.NewEncoder(&body)
@@ -28,11 +51,28 @@ func (r *Router) Handler() http.Handler {
 		var body bytes.Buffer
 		page(w, metrics.ContentType, &body, r.WriteMetrics(&body))
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	table := func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
 		page(w, "text/plain; charset=utf-8", &body, writeTable(&body, r.Stats()))
+	}
+	mux.HandleFunc("GET /table", table)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if strings.Contains(req.Header.Get("Accept"), "text/html") {
+			livepage.Serve(w, req)
+			return
+		}
+		table(w, req)
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "" { // the prefix without its slash: the mux would redirect to the server's root
+			address, _, _ := strings.Cut(req.RequestURI, "?")
+			w.Header().Set("Location", "./"+path.Base(address)+"/")
+			w.WriteHeader(http.StatusFound)
+			return
+		}
+		mux.ServeHTTP(w, req)
+	})
 }
 
 func page(w http.ResponseWriter, contentType string, body *bytes.Buffer, err error) {
@@ -73,7 +113,7 @@ func writeTable(body *bytes.Buffer, s Stats) error {
 		}
 		body.WriteByte('\n')
 	}
-	body.WriteString("stats: JSON   metrics: Prometheus text\n")
+	body.WriteString("stats: JSON   history: JSON   metrics: Prometheus text   a browser is shown a live page\n")
 	return nil
 }
 

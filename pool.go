@@ -37,6 +37,7 @@ type pool struct {
 	sources    keySources
 	shared     shared
 	admission  admission
+	history    history
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -88,6 +89,11 @@ func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 	if err := p.admission.setUp(cfg, p.chooseRoom); err != nil {
 		return nil, err
 	}
+	firstByte, err := metrics.NewHistogram(firstByteBounds[:]...)
+	if err != nil {
+		return nil, err
+	}
+	p.counts.firstByte = firstByte
 	p.members.Store(new([]*member))
 	p.discovered.Store(new(map[string]bool))
 	_, p.asksAtHome = p.picker.(balance.HomePicker)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/internal/feed"
 	"github.com/warmroute/warmroute/metrics"
 	"github.com/warmroute/warmroute/replica"
 )
@@ -72,6 +73,7 @@ type Router struct {
 	runs     sync.WaitGroup
 	baseOnce sync.Once
 	base     *http.Transport
+	feed     *feed.Feed // of the live page
 
 	unknownModel atomic.Uint64 // requests
 
@@ -127,6 +129,9 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 	r := &Router{
 		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), watchers: map[uint64]*watcher{},
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
+	if r.feed, err = r.newFeed(); err != nil {
+		return nil, err
 	}
 	r.pools.Store(&pools{})
 	for _, model := range slices.Sorted(maps.Keys(cfg.pools)) {
@@ -370,6 +375,7 @@ func (r *Router) Close() error {
 		}
 	}
 	r.runs.Wait()
+	r.feed.Close()
 	r.scraper.CloseIdleConnections()
 	r.defaultBase().CloseIdleConnections()
 	return nil

@@ -48,6 +48,7 @@ func (r *Router) Run(ctx context.Context) error {
 		r.runs.Done()
 	}()
 
+	defer r.feed.Interrupt() // a server that shuts down waits for what is watched
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watches sync.WaitGroup // and the clock
@@ -72,6 +73,7 @@ func (r *Router) Run(ctx context.Context) error {
 				if p.responses != nil {
 					p.responses.Sweep(now)
 				}
+				p.record()
 			}
 			r.mu.Lock()
 			done := r.restoreAbsent(now) // forgets those whose TTL is over
