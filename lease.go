@@ -91,6 +91,10 @@ type turn struct {
 	left    left    // by the conversation's last turn, at home only
 	alone   bool    // no other request was in flight on the replica
 	counted float64 // prompt tokens that its engine had counted; below 0 if not known
+
+	source       *keySource // of the conversation's key, nil if not known
+	returned     bool       // the conversation was known before
+	promptTokens int64      // an estimate, 0 if there is none
 }
 
 // ticket makes Done happen once. It is reused, each time with another use, so
@@ -113,6 +117,7 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	}
 	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome, passage: w.passage}
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
+	l.source, l.returned, l.promptTokens = w.source, w.returned, int64(w.promptTokens)
 	if l.session != nil && l.session.Home() == m.home {
 		l.left = leftOf(l.session.Memo())
 	}
@@ -216,6 +221,7 @@ func (l Lease) done(result Result, last bool) {
 		l.pool.table.Release(l.session, now)
 	}
 	l.pool.count(l.member, result, last, now)
+	l.tellSource(result, now)
 	l.member.learn(l, result)
 	for _, hook := range l.pool.router.cfg.hooks.done {
 		hook.OnDone(DoneEvent{RouteEvent: l.event(), Result: result, Verdict: verdict})

@@ -41,6 +41,7 @@ type config struct {
 	untrusted      bool
 	hashSeed       *uint64 // nil: a random one
 	streamUsage    bool
+	responseChains int
 	tenant         affinity.KeyFunc // nil: all are one tenant's
 	priority       bool
 	scrapeInterval time.Duration
@@ -97,6 +98,7 @@ func defaults() config {
 		peekLimit:      DefaultPeekLimit,
 		ttl:            DefaultSessionTTL,
 		maxSessions:    DefaultMaxSessions,
+		responseChains: DefaultResponseChains,
 		failover:       true,
 		retry:          RetryPolicy{Budget: DefaultRetryBudget, Backoff: DefaultRetryBackoff},
 		slowStart:      DefaultSlowStart,

@@ -26,6 +26,9 @@ type pick struct {
 	avoid   []*replica.Replica // those alone, not their endpoints
 	passage replica.Passage    // of the replica that is chosen
 
+	source   *keySource // of the session's key
+	returned bool       // the conversation was known
+
 	promptTokens int
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already

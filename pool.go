@@ -24,7 +24,8 @@ type pool struct {
 	adapters   []string                        // LoRA adapters that belong to the pool's model, as configured
 	discovered atomic.Pointer[map[string]bool] // and those that its endpoints serve; immutable
 	table      *affinity.Table[*member]
-	members    atomic.Pointer[[]*member] // immutable snapshot
+	responses  *affinity.Responses[*member] // nil: none are remembered
+	members    atomic.Pointer[[]*member]    // immutable snapshot
 	affinity   atomic.Bool
 	spill      atomic.Pointer[spillState]
 	counts     poolCounts
@@ -33,6 +34,7 @@ type pool struct {
 	recent     recent
 	survival   survival
 	answers    answers
+	sources    keySources
 	shared     shared
 	admission  admission
 	history    history
@@ -85,6 +87,9 @@ func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 		adapters:   cfg.adapters,
 		table:      affinity.NewTable[*member](affinity.Config{TTL: r.cfg.ttl, MaxSessions: r.cfg.maxSessions}),
 		picker:     cfg.picker(),
+	}
+	if r.cfg.responseChains > 0 {
+		p.responses = affinity.NewResponses[*member](r.cfg.ttl, r.cfg.responseChains)
 	}
 	if err := p.admission.setUp(cfg, p.chooseRoom); err != nil {
 		return nil, err
@@ -163,13 +168,23 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 	if p.isAdapter(req.Model) {
 		w.adapter = req.Model
 	}
-	if key := p.key(req, req.Session); key != "" && len(key) <= affinity.MaxKeyLen {
+	key := p.key(req, req.Session)
+	if req.PreviousResponse != "" {
+		key = p.continued(req, key, now)
+	}
+	if key != "" && len(key) <= affinity.MaxKeyLen {
 		w.key, w.hash = key, p.table.Hash(key)
 		w.session = p.table.Acquire(key, w.hash, now)
 		w.outcome = Placed
+		if !req.light {
+			w.source, w.returned = p.sources.source(req.KeySource), w.session.Home() != nil
+		}
 	}
 	if pinned {
 		w.outcome = Pinned
+	} else if m := p.keeper(req, &w, now); m != nil {
+		m.Begin()
+		return newLease(p, m, &w, Sticky), nil
 	} else if p.admits(req, &w) {
 		home := p.homeOf(&w, now)
 		if home != nil && p.doubted(&w, home) {

@@ -58,6 +58,7 @@ type inspection struct {
 	req    *http.Request
 	limit  int64
 	asking bool // a field was asked for
+	gzip   bool // the body is compressed
 	peeked
 	// stillReading says that the request's context ended while its body was
 	// read, which goes on.
@@ -68,9 +69,10 @@ type inspection struct {
 type peeked struct {
 	fields *peek.Fields // nil if the body was not read
 	head   []byte
-	whole  bool  // head is all of the body
-	early  bool  // the reading was stopped, since enough was known
-	err    error // the reading ended with that
+	text   []byte // head decompressed, if it was not plain
+	whole  bool   // head is all of the body
+	early  bool   // the reading was stopped, since enough was known
+	err    error  // the reading ended with that
 }
 
 // errStillReading is for RoundTrip alone.
@@ -78,7 +80,7 @@ var errStillReading = errors.New("warmroute: context ended while the request bod
 
 var inspections = sync.Pool{New: func() any {
 	in := new(inspection)
-	in.asked = affinity.NewRequest(nil, in.String)
+	in.asked = affinity.NewRequest(nil, in.String).WithBody(in.json)
 	return in
 }}
 
@@ -92,6 +94,17 @@ func (in *inspection) release() {
 
 // String returns a field of the body that is a string.
 func (in *inspection) String(path string) string { return in.field(path, (*peek.Fields).String) }
+
+// json returns the body decompressed, up to the limit; nil if it was not read.
+func (in *inspection) json() []byte {
+	switch in.String(""); {
+	case in.fields == nil || in.stillReading:
+		return nil
+	case in.gzip:
+		return in.text
+	}
+	return in.head
+}
 
 // Int returns a field of the body that is a whole number, 0 if there is none.
 func (in *inspection) Int(path string) int {
@@ -124,9 +137,13 @@ func (in *inspection) field(path string, get func(*peek.Fields, string) string) 
 
 // read reads the body while the request's context lasts.
 func (in *inspection) read(body io.ReadCloser, stop func(*peek.Fields) bool) {
-	ctx, limit := in.req.Context(), in.limit
+	ctx, limit, size, packed := in.req.Context(), in.limit, in.req.ContentLength, in.gzip
 	read := func() (p peeked) {
-		p.fields, p.head, p.whole, p.err = peek.Read(body, limit, stop)
+		if packed {
+			p.fields, p.text, p.head, p.whole, p.err = peek.ReadGzip(body, limit, stop)
+		} else {
+			p.fields, p.head, p.whole, p.err = peek.ReadSized(body, size, limit, stop)
+		}
 		p.early = stop != nil && p.err == nil && !p.whole && !p.fields.Complete() && stop(p.fields)
 		return p
 	}
@@ -165,9 +182,18 @@ func identity(h http.Header) bool {
 	return e == "" || e == "identity"
 }
 
-// readable reports whether the body may hold JSON as it is.
+// readable reports whether the body may hold JSON, as it is or compressed with
+// gzip. zstd, which Codex may use, would take a dependency: such a body passes
+// unread.
 func (in *inspection) readable() bool {
-	if in.req.Body == nil || in.req.Body == http.NoBody || !identity(in.req.Header) {
+	if in.req.Body == nil || in.req.Body == http.NoBody {
+		return false
+	}
+	switch in.req.Header.Get("Content-Encoding") {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		in.gzip = true
+	default:
 		return false
 	}
 	ct := in.req.Header.Get("Content-Type")
@@ -181,7 +207,7 @@ func (in *inspection) readable() bool {
 // readAll reads the body to its end if the limit lets it, and reports whether
 // it is there as a whole.
 func (in *inspection) readAll() bool {
-	if in.String(""); in.fields == nil || in.stillReading || in.err != nil {
+	if in.String(""); in.fields == nil || in.stillReading || in.err != nil || in.gzip {
 		return false
 	}
 	if in.whole || !in.fields.Complete() && !in.early {

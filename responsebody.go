@@ -31,6 +31,9 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 	if !said.NoTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
 		b.usage.Reset(contentType)
+		if b.chained = lease.pool.router.chains(req, b.api); b.chained {
+			b.usage.WatchResponseID()
+		}
 		b.stream = strings.HasPrefix(contentType, "text/event-stream")
 		b.ends = b.stream || isJSON(contentType)
 	}
@@ -58,16 +61,17 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 // responseBody passes a body's bytes through as they come, reads the usage out
 // of them, and ends the lease once.
 type responseBody struct {
-	inner  io.ReadCloser
-	lease  Lease
-	start  time.Time
-	ctx    context.Context
-	guard  *guard // nil: no timeouts
-	said   Result // by the status, and by what broke
-	api    string
-	stream bool
-	ends   bool // the answer has an end mark
-	strip  bool // the usage was asked for on the client's behalf
+	inner   io.ReadCloser
+	lease   Lease
+	start   time.Time
+	ctx     context.Context
+	guard   *guard // nil: no timeouts
+	said    Result // by the status, and by what broke
+	api     string
+	stream  bool
+	ends    bool // the answer has an end mark
+	strip   bool // the usage was asked for on the client's behalf
+	chained bool // the response's id is looked for
 
 	mu        sync.Mutex // never held over a call of inner
 	done      bool
@@ -99,6 +103,9 @@ func (b *responseBody) passed(p []byte, err error) {
 		}
 		if !b.strip {
 			b.usage.Write(p)
+		}
+		if b.chained {
+			b.produced()
 		}
 	}
 	if err == nil {

@@ -26,9 +26,18 @@ type Request struct {
 	// Session is the session key; empty, or longer than affinity.MaxKeyLen,
 	// the request is placed by load.
 	Session string
+	// KeySource says where Session was found, as affinity.Key.Source does. It is
+	// for the statistics alone: a source whose keys hardly ever return is a problem
+	// ([PoolStats]). Of a pool's sources the first 32 are counted.
+	KeySource string
 	// Parent is the key of the conversation that this one, a sub-agent's, was
 	// started from: its home is preferred when this one is first placed.
 	Parent string
+	// PreviousResponse is the id of the response that this request continues,
+	// previous_response_id of the Responses API. Without a Session it names the
+	// conversation; with or without, the request goes where that response was
+	// produced, whatever the load there is: see [WithResponseChains].
+	PreviousResponse string
 	// ClientRank is the X-Data-Parallel-Rank header as the client sent it,
 	// empty if it did not.
 	ClientRank string

@@ -73,6 +73,9 @@ func (r *Router) Run(ctx context.Context) error {
 		case now := <-sweep.C:
 			for _, p := range r.pools.Load().order {
 				p.table.Sweep(now)
+				if p.responses != nil {
+					p.responses.Sweep(now)
+				}
 				p.record()
 			}
 			r.mu.Lock()

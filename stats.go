@@ -221,6 +221,7 @@ func (p *pool) problems() []string {
 		out = append(out, rewrittenProblem)
 	}
 	out = append(out, p.healthProblems()...)
+	out = append(out, p.sources.problems()...)
 	p.router.mu.Lock()
 	var watchers []*watcher
 	for _, e := range p.router.set.Endpoints() {

@@ -345,12 +345,15 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	in := inspections.Get().(*inspection)
 	defer in.release()
 	in.begin(req, r.cfg.peekLimit)
-	if session, ok := contextSession(ctx); ok {
-		route.Session = session
-	} else {
+	api := apiOf(req.URL.Path)
+	session, named := contextSession(ctx)
+	if route.Session = session; !named {
 		in.asked.Header = req.Header
 		key := r.cfg.key(in.asked)
-		route.Session, route.Parent = key.Session, key.Parent
+		route.Session, route.Parent, route.KeySource = key.Session, key.Parent, key.Source
+		if r.chains(req, api) {
+			route.PreviousResponse = in.previousResponse(key.Valid())
+		}
 	}
 	if r.pools.Load().named {
 		route.Model = in.String("model")
@@ -368,7 +371,7 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	if r.cfg.retry.RetrySent && req.GetBody == nil {
 		in.readAll() // to have it again
 	}
-	api := apiOf(req.URL.Path)
+	route.MaxTokens = in.maxTokens(api)
 	route.light = api == "" || req.Method != http.MethodPost
 	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)

@@ -25,6 +25,9 @@ type Home[H any] struct {
 // NewHome registers a home for conversations of this table.
 func (t *Table[H]) NewHome(value H) *Home[H] { return &Home[H]{Value: value, table: t} }
 
+// Closed reports whether the home was closed.
+func (h *Home[H]) Closed() bool { return h.closed.Load() }
+
 // Sessions is the number of conversations bound to the home; 0 once it is
 // closed. It is a counter, not a walk.
 func (h *Home[H]) Sessions() int {

@@ -18,6 +18,10 @@ type Key struct {
 	// Parent names the conversation that a sub-agent's was started from, empty
 	// if none. It is a hint for the first placement only.
 	Parent string
+	// Source says where Session was found, such as "header X-Session-Id" or
+	// "body session_id"; empty if nobody said. It is no part of the name: it is
+	// what a key that never returns is reported under.
+	Source string
 }
 
 // Valid reports whether the key names a conversation: 1 to [MaxKeyLen] bytes.
@@ -27,6 +31,7 @@ func (k Key) Valid() bool { return k.Session != "" && len(k.Session) <= MaxKeyLe
 type Request struct {
 	Header http.Header
 	field  func(path string) string
+	body   func() []byte
 }
 
 // NewRequest returns a Request with the given header. field finds the fields of
@@ -43,6 +48,22 @@ func (r *Request) Field(path string) string {
 		return ""
 	}
 	return r.field(path)
+}
+
+// WithBody sets where [Request.Body] takes the body from, and returns r.
+func (r *Request) WithBody(body func() []byte) *Request {
+	r.body = body
+	return r
+}
+
+// Body returns the JSON body, decompressed, or as much of it from its beginning
+// as the router's peek limit lets through; nil if there is none or it cannot be
+// read. It must neither be changed nor kept.
+func (r *Request) Body() []byte {
+	if r.body == nil {
+		return nil
+	}
+	return r.body()
 }
 
 // KeyFunc finds the session key in a request, or returns the zero Key. It must
@@ -66,13 +87,37 @@ func First(funcs ...KeyFunc) KeyFunc {
 // is: name a header that is one per conversation, not one per user or request.
 func Header(name string) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
-	return func(r *Request) Key { return Key{Session: headerValue(r.Header, name)} }
+	source := "header " + name
+	return func(r *Request) Key { return found(headerValue(r.Header, name), source) }
 }
 
 // JSONPath returns the string at a dotted path of one or two keys of the JSON
 // body as the key.
 func JSONPath(path string) KeyFunc {
-	return func(r *Request) Key { return Key{Session: r.Field(path)} }
+	source := "body " + path
+	return func(r *Request) Key { return found(r.Field(path), source) }
+}
+
+// Func returns what session returns as the key, empty if there is none. source
+// names it in the router's statistics. session must be safe for concurrent use.
+func Func(source string, session func(*Request) string) KeyFunc {
+	return func(r *Request) Key { return found(session(r), source) }
+}
+
+// found is the key of a session that may be empty.
+func found(session, source string) Key {
+	if session == "" {
+		return Key{}
+	}
+	return Key{Session: session, Source: source}
+}
+
+// withParent adds the parent, unless that is the conversation itself.
+func (k Key) withParent(parent string) Key {
+	if parent != k.Session {
+		k.Parent = parent
+	}
+	return k
 }
 
 // headerValue is http.Header.Get for a canonical name, without its conversion.
@@ -81,14 +126,4 @@ func headerValue(h http.Header, canonical string) string {
 		return v[0]
 	}
 	return ""
-}
-
-// Default returns the keys that are looked for when nothing else is
-// configured, in this order:
-//
-//  1. X-Claude-Code-Session-Id, with X-Claude-Code-Agent-Id ([ClaudeCodeHeader])
-//  2. X-Session-Id
-//  3. the session part of metadata.user_id in the body ([ClaudeCodeBody])
-func Default() KeyFunc {
-	return First(ClaudeCodeHeader, Header("X-Session-Id"), ClaudeCodeBody)
 }

@@ -23,6 +23,11 @@ const (
 	maxBuffer = 128 << 10
 )
 
+// trust is how many times as much as a body has sent it is given room for on the
+// strength of its announced size, so that one that announces much and sends
+// little does not hold much.
+const trust = 16
+
 // Read reads r until the JSON object it holds has ended, stop says that the
 // fields so far are enough, or limit bytes are read, whichever is first. It
 // does not wait for bytes beyond that, nor for the end of r. A nil stop is
@@ -36,10 +41,16 @@ const (
 // io.ErrNoProgress if r keeps giving nothing. Pass it to ReplayError, so that
 // the next reader meets it in its place.
 func Read(r io.Reader, limit int64, stop func(*Fields) bool) (f *Fields, head []byte, eof bool, err error) {
+	return ReadSized(r, -1, limit, stop)
+}
+
+// ReadSized is Read of a body that is said to have size bytes, below 0 if that
+// is not known: what is read is then copied less often.
+func ReadSized(r io.Reader, size, limit int64, stop func(*Fields) bool) (f *Fields, head []byte, eof bool, err error) {
 	f = new(Fields)
 	var s jsonscan.Scanner
 	s.Reset(MaxValue)
-	var b buffer
+	b := buffer{expected: min(size, limit)}
 	for empty := 0; b.size < limit; {
 		room := b.room(limit)
 		n, err := r.Read(room)
@@ -67,14 +78,23 @@ func Read(r io.Reader, limit int64, stop func(*Fields) bool) (f *Fields, head []
 // end, rather than copied as it grows, so that head has no room to spare that
 // would be kept as long as the request runs.
 type buffer struct {
-	full [][]byte
-	last []byte
-	size int64
+	full     [][]byte
+	last     []byte
+	size     int64
+	expected int64 // 0 or less if not known
 }
 
 // room is where to read the next bytes to, one at least if size is under limit.
 func (b *buffer) room(limit int64) []byte {
 	if len(b.last) == cap(b.last) {
+		if b.size < b.expected && b.expected <= max(b.size*trust, maxBuffer/2) {
+			whole := make([]byte, 0, b.expected)
+			for _, piece := range b.full {
+				whole = append(whole, piece...)
+			}
+			b.full, b.last = nil, append(whole, b.last...)
+			return b.last[len(b.last):cap(b.last)]
+		}
 		if len(b.last) > 0 {
 			b.full = append(b.full, b.last)
 		}

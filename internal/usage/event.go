@@ -84,7 +84,7 @@ func (r *Reader) endData() {
 func (r *Reader) endEvent() {
 	r.settle(r.event.named)
 	if r.event.data {
-		r.scan.Reset(0)
+		r.restart()
 	}
 	r.event = event{}
 }

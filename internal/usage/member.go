@@ -136,6 +136,7 @@ func (r *Reader) member() {
 		case string(key) == "usage":
 			descend(s)
 		case string(root) == "response":
+			r.identify(key)
 			r.ending(key)
 		}
 	}
@@ -168,6 +169,10 @@ func (r *Reader) topMember() {
 		}
 	case "code":
 		r.topCode = status(s)
+	case "id":
+		if r.format == formatJSON {
+			r.identify(key)
+		}
 	case "error":
 		r.ending(key)
 	case "status":
@@ -175,6 +180,16 @@ func (r *Reader) topMember() {
 		if r.format == formatJSON {
 			r.ending(key)
 		}
+	}
+}
+
+// identify takes a member of the response that may be its id.
+func (r *Reader) identify(key []byte) {
+	if !r.watch || r.id != "" || string(key) != "id" {
+		return
+	}
+	if value, ok := r.scan.Value(); ok && r.scan.Kind() == jsonscan.String {
+		r.id = string(value)
 	}
 }
 

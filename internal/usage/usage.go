@@ -44,8 +44,10 @@ type Reader struct {
 	finished bool
 	failed   bool
 	fault    Fault
-	flat     bool // the error is the object itself
-	topCode  int  // its code then
+	flat     bool   // the error is the object itself
+	topCode  int    // its code then
+	watch    bool   // for the response's id
+	id       string // of the response
 	counts   counts
 	event    event
 	lines    lines
@@ -66,7 +68,32 @@ func (r *Reader) Reset(contentType string) {
 	case strings.EqualFold(mediaType, "text/event-stream"):
 		r.format = formatSSE
 	}
+	r.watch, r.id = false, ""
 	r.counts, r.event, r.lines = counts{}, event{}, lines{}
+	r.scan.Reset(0)
+}
+
+// maxResponseID is the longest id of a response that is read, in bytes.
+const maxResponseID = 128
+
+// WatchResponseID has the reader look for the id of a response of the responses
+// API as well. It is called after Reset, before the first Write.
+func (r *Reader) WatchResponseID() {
+	r.watch = true
+	r.scan.Reset(maxResponseID)
+}
+
+// ResponseID is the id of the response: that of the JSON object, or of the
+// response in the first event that has one. It is empty if none was read yet, or
+// if it is longer than 128 bytes.
+func (r *Reader) ResponseID() string { return r.id }
+
+// restart makes the scanner ready for the data of another event.
+func (r *Reader) restart() {
+	if r.watch && r.id == "" {
+		r.scan.Reset(maxResponseID)
+		return
+	}
 	r.scan.Reset(0)
 }
 
