@@ -87,6 +87,7 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 	}
 	p.request = a.request
 	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
+	p.recall(now)
 	m, err := p.pickCalmly()
 	if err != nil {
 		p.counts.pickerErrors.Add(1) // not logged: the lock is held

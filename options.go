@@ -2,6 +2,7 @@ package warmroute
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,6 +32,7 @@ type config struct {
 	clientRank     ClientRank
 	debugHeaders   bool
 	failover       bool
+	prefixSeed     uint64
 	streamUsage    bool
 	tenant         affinity.KeyFunc // nil: all are one tenant's
 	priority       bool
@@ -46,6 +48,7 @@ type poolConfig struct {
 	affinity   bool
 	spill      Spill
 	maxNumSeqs int
+	shared     bool // SharedPrefix
 	picker     func() balance.Picker
 	ownPicker  bool // it was set
 	adapters   []string
@@ -88,6 +91,7 @@ func defaults() config {
 		ttl:            DefaultSessionTTL,
 		maxSessions:    DefaultMaxSessions,
 		failover:       true,
+		prefixSeed:     rand.Uint64(),
 		scrapeInterval: DefaultScrapeInterval,
 		logger:         slog.New(slog.DiscardHandler),
 	}

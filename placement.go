@@ -25,6 +25,8 @@ type pick struct {
 	tried   []*replica.Replica
 
 	promptTokens int
+	prefix       balance.Prefix // if it is to be placed
+	placing      bool           // it counts among what a replica is sent
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already
 }
@@ -101,6 +103,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
 	m.Begin()
+	p.beginnings.sent(m, &w.prefix, w.placing, now)
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
@@ -233,8 +236,9 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
 		Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens,
-		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
+		Home: -1, ParentHome: -1, Adapter: w.adapter, Prefix: w.prefix, Now: now,
 	}
+	p.recall(now)
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
 		q.Home = slices.Index(p.picked, m)
 		q.HomeTokens = int(leftOf(w.session.Memo()).tokens(p.answers.kept.Load()))

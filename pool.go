@@ -35,6 +35,7 @@ type pool struct {
 	answers    answers
 	shared     shared
 	admission  admission
+	beginnings *beginnings // nil without WithSharedPrefix
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -68,7 +69,9 @@ type member struct {
 	// roomColdSince is the evidence that the room's residents are newer than;
 	// guarded by the pool's lock.
 	roomColdSince int64
-	prefill       atomic.Int64 // prompt tokens on their way that have no first byte yet
+	log           *balance.PrefixLog // of what it was sent, nil without WithSharedPrefix; guarded by the pool's lock, as the next
+	logColdSince  int64              // the evidence that it is newer than
+	prefill       atomic.Int64       // prompt tokens on their way that have no first byte yet
 }
 
 func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
@@ -79,6 +82,9 @@ func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 		adapters:   cfg.adapters,
 		table:      affinity.NewTable[*member](affinity.Config{TTL: r.cfg.ttl, MaxSessions: r.cfg.maxSessions}),
 		picker:     cfg.picker(),
+	}
+	if cfg.shared {
+		p.beginnings = newBeginnings(&cfg, p)
 	}
 	if err := p.admission.setUp(cfg, p.chooseRoom); err != nil {
 		return nil, err
@@ -112,6 +118,9 @@ func (p *pool) update(replicas []*replica.Replica) error {
 		}
 		m := &member{Replica: r, pool: p, counts: memberCounts{firstByte: firstByte}}
 		m.home = p.table.NewHome(m)
+		if p.beginnings != nil {
+			m.log = new(balance.PrefixLog)
+		}
 		next = append(next, m)
 	}
 	gone := slices.DeleteFunc(slices.Clone(old), func(m *member) bool { return slices.Contains(next, m) })
@@ -162,13 +171,16 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			w.doubted = home
 		}
 		if home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home) {
+			p.lookAhead(req, &w, home)
 			return p.admit(ctx, req, &w, home)
 		}
 	}
+	var home *member
 	switch {
 	case pinned:
 	case w.session != nil && p.affinity.Load():
-		switch m := p.homeOf(&w, now); {
+		home = p.homeOf(&w, now)
+		switch m := home; {
 		case m == nil:
 		case p.asksAtHome:
 			if w.atHome = m; p.doubted(&w, m) {
@@ -182,6 +194,7 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			w.outcome, w.leaving = Spilled, m
 		}
 	}
+	p.lookAhead(req, &w, home)
 	return p.place(req, &w)
 }
 

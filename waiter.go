@@ -19,6 +19,8 @@ type waiter struct {
 	parent   *member
 	session  *affinity.Session[*member]
 	bound    bool // by this turn
+	prefix   balance.Prefix
+	placing  bool // as in pick
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
 	left     time.Duration // that it may wait
@@ -49,6 +51,7 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 		a.Tenant = p.table.Hash(req.Tenant)
 	}
 	a.session = w.session
+	a.prefix, a.placing = w.prefix, w.placing
 	unbound := w.session != nil && w.session.Home() == nil
 	now := w.now
 	if p.router.clock.Running() {
@@ -118,7 +121,7 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.Home = a.parent.room
 	}
 	if p.admission.cfg.Choose != nil {
-		a.request = balance.Request{Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		a.request = balance.Request{Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter, Prefix: w.prefix}
 		if req.Parent != "" {
 			a.request.Parent = keyHash(p.key(req, req.Parent))
 		}
@@ -221,6 +224,7 @@ func (p *pool) send(a *waiter, now time.Time) {
 
 func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.member, a.sent = m, now
+	p.beginnings.sent(m, &a.prefix, a.placing, now)
 	m.Begin()
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)

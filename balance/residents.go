@@ -34,6 +34,7 @@ type Room struct {
 	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
 	claimed    bool         // by a turn that waits: scratch
+	load       float64      // when a place was last looked for: scratch
 }
 
 // SetCapacity says how many tokens the replica's KV cache holds, 0 if that is
@@ -273,6 +274,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			continue
 		}
 		tokens, load := a.claims(r, now)
+		r.load = load
 		if least == nil || load < leastLoad {
 			least, leastLoad = r, load
 		}
@@ -313,6 +315,8 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		return a.cfg.Choose(t, a.fit, now)
 	case lastFits && lastLoad < bestLoad+0.3:
 		return last // something may be left
+	case a.cfg.Prefer != nil:
+		return a.prefer(t, best, now)
 	}
 	return best
 }

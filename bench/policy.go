@@ -126,6 +126,7 @@ func Options(name string, options func() []warmroute.Option) Policy {
 			warmroute.WithMaxNumSeqs(s.MaxNumSeqs),
 			warmroute.WithScrapeClient(&http.Client{Transport: s.Base}),
 			warmroute.WithScrapeJitter(jitter(s.Random.Uint64())),
+			warmroute.WithPrefixSeed(s.Random.Uint64()),
 		}
 		if options != nil {
 			opts = append(opts, options()...)
