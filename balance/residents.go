@@ -300,7 +300,8 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		}
 		a.fit = append(a.fit, r)
 		lastFits = lastFits || r == last
-		if best == nil || load < bestLoad-0.05 || load < bestLoad+0.05 && space > bestSpace {
+		if best == nil || load < bestLoad-0.05 ||
+			load < bestLoad+0.05 && (space > bestSpace || space == bestSpace && r.Residents() < best.Residents()) {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
