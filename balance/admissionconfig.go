@@ -35,7 +35,7 @@ type AdmissionConfig struct {
 	Choose func(t *Turn, rooms []*Room, now time.Time) *Room
 	// Prefer may prefer one of the rooms that a turn can go to, of those that have
 	// about as little load as the one that is taken by default: no more than a
-	// quarter, or one request, above that. There are at least two, that one first
+	// quarter, or two requests, above that. There are at least two, that one first
 	// and then by load. It must not keep the slice; nil prefers none. It is not
 	// asked where Choose is set, nor where that is not. By default none is
 	// preferred.

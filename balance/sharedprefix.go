@@ -9,23 +9,26 @@ const (
 	// sharedMargin is by which part a replica may have more load than the least
 	// loaded one and still be preferred for what its cache holds.
 	sharedMargin = 0.25
-	// fewRequests and fewSessions are what it may have more in any case.
-	fewRequests = 1
-	fewSessions = 2
+	// fewRequests and fewSessions are what it may have more in any case, if the
+	// prefill of worthLoad tokens is saved by it; else it may have no request more.
+	fewRequests = 2
+	fewSessions = 4
+	worthLoad   = 1024
 	// nearlyAll is the part of the longest shared beginning that is as good as all
 	// of it.
 	nearlyAll = 0.5
 	// sharedWeight is the weight of SharedPrefix in [DefaultWithSharedPrefix].
-	sharedWeight = 2
+	sharedWeight = 3
 )
 
 // SharedPrefix rates the replicas that have lately served prompts that begin as
 // this one does, [Candidate.SharedTokens], 1 and the rest 0, within two bounds:
 //
 //   - By load. A replica is not preferred if it has more than a quarter, and more
-//     than one request, above the least [Candidate.Load] of all; nor if it has
-//     more than a quarter, and more than two conversations, above the fewest
-//     [Candidate.Sessions].
+//     than two requests, above the least [Candidate.Load] of all; nor if it has
+//     more than a quarter, and more than four conversations, above the fewest
+//     [Candidate.Sessions]. For less than 1,024 tokens it is not if it has any
+//     request above the least.
 //   - By share. A beginning that is that of some part of the conversations,
 //     [Request.FamilyShare], belongs on that part of the replicas: with four, that
 //     of all of them on four, that of half of them on two. Those that have had most of it,
@@ -42,11 +45,11 @@ const (
 // warmroute.WithSharedPrefix. It is safe for concurrent use.
 func SharedPrefix() Scorer { return ScorerFunc(rateShared) }
 
-// DefaultWithSharedPrefix returns [Default] with [SharedPrefix] of weight 2. On a
-// fleet that is not busy that outweighs the one request more, and any number of
-// conversations more, that SharedPrefix allows a replica to have, and not much
-// else: the home of a sub-agent's parent, or a KV cache that is used a good part
-// more, decides against it.
+// DefaultWithSharedPrefix returns [Default] with [SharedPrefix] of weight 3. On a
+// fleet that is not busy that outweighs the two requests more, and any number of
+// conversations more, that SharedPrefix allows a replica to have, but not both and
+// a KV cache that is fuller as well, nor one request more and the home of a
+// sub-agent's parent.
 func DefaultWithSharedPrefix() Picker {
 	return Weighted(append(defaultScorers(), Weight(SharedPrefix(), sharedWeight))...)
 }
@@ -63,6 +66,9 @@ func rateShared(req *Request, candidates []Candidate, scores []float64) {
 	if longest <= 0 {
 		return
 	}
+	if sessions = above(sessions, fewSessions); longest >= worthLoad {
+		load = above(load, fewRequests)
+	}
 	// The scores serve as scratch: none of them is set yet.
 	for i := range candidates {
 		scores[i] = candidates[i].family()
@@ -76,7 +82,7 @@ func rateShared(req *Request, candidates []Candidate, scores []float64) {
 	for i := range candidates {
 		c := &candidates[i]
 		if c.family() >= least && float64(c.SharedTokens) >= nearlyAll*float64(longest) &&
-			c.Load() <= above(load, fewRequests) && c.Sessions <= above(sessions, fewSessions) {
+			c.Load() <= load && c.Sessions <= sessions {
 			scores[i] = 1
 		}
 	}
