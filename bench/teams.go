@@ -9,14 +9,14 @@ import (
 
 // SharedPrefix is [Affinity] with warmroute.WithSharedPrefix.
 func SharedPrefix() Policy {
-	return Options("shared prefix", func() []warmroute.Option {
+	return Options("shared-prefix", func() []warmroute.Option {
 		return append(plain(), warmroute.WithSharedPrefix(true))
 	})
 }
 
 // ResidentsSharedPrefix is [Residents] with warmroute.WithSharedPrefix.
 func ResidentsSharedPrefix() Policy {
-	return Options("residents, shared prefix", func() []warmroute.Option {
+	return Options("residents-shared-prefix", func() []warmroute.Option {
 		return []warmroute.Option{warmroute.WithSharedPrefix(true)}
 	})
 }

@@ -40,8 +40,8 @@ const billingHeader = "x-anthropic-billing-header:"
 // and nor is what is more than 1 MiB from its start. Texts are compared as they are
 // escaped, so that clients that escape the same text in different ways are not
 // found to share it. A beginning of less than [balance.FirstPrefixStep] bytes, or
-// a body that is no JSON object, has no hashes. Of valid JSON the grammar is not
-// checked, and of several members with one key the last counts.
+// a body that is no JSON object, has no hashes. The grammar of what is passed over
+// is not checked; of several members with one key the last counts.
 //
 // It allocates nothing, and keeps nothing of body.
 func Prefix(body []byte, seed *Seed) balance.Prefix {
