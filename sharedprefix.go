@@ -71,7 +71,11 @@ func (p *pool) lookAhead(req *Request, w *pick, home *member) {
 	}
 	w.placing = true
 	if len(req.Body) > 0 {
-		w.prefix = family.Prefix(req.Body, &p.router.seed)
+		domain := uint64(0)
+		if w.adapter != "" {
+			domain = keyHash(w.adapter)
+		}
+		w.prefix = family.Prefix(req.Body, domain, &p.router.seed)
 	}
 }
 

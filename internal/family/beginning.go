@@ -4,6 +4,7 @@ package family
 // come in any order.
 type beginning struct {
 	tools    []byte
+	salt     []byte // as it is written
 	system   texts
 	messages texts
 	prompt   texts
@@ -55,6 +56,10 @@ func (b *beginning) read(body []byte) {
 		case "messages", "input":
 			b.messages = texts{}
 			b.messages.leading(&c)
+		case "cache_salt":
+			if b.salt = c.value(); string(b.salt) == "null" {
+				b.salt = nil
+			}
 		case "prompt":
 			b.prompt = texts{}
 			b.prompt.first(&c)

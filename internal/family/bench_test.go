@@ -19,7 +19,7 @@ func BenchmarkPrefix(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if p := family.Prefix(body, &seed); !p.Known() {
+				if p := family.Prefix(body, 0, &seed); !p.Known() {
 					b.Fatal("no prefix")
 				}
 			}

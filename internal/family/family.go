@@ -31,7 +31,9 @@ const billingHeader = "x-anthropic-billing-header:"
 //     before all others,
 //   - prompt (completions), up to where it is cut,
 //
-// without Claude Code's billing line. Tools are first as in Anthropic's API and
+// without Claude Code's billing line. Engines share blocks within a cache_salt and
+// a LoRA adapter only: the salt goes into all hashes, as does domain, which stands for
+// the adapter. Tools are first as in Anthropic's API and
 // many chat templates; where a template has the system prompt first, as Qwen's
 // do, prompts with the same tools and different system prompts share less than
 // their hashes say.
@@ -44,10 +46,13 @@ const billingHeader = "x-anthropic-billing-header:"
 // is not checked; of several members with one key the last counts.
 //
 // It allocates nothing, and keeps nothing of body.
-func Prefix(body []byte, seed *Seed) balance.Prefix {
+func Prefix(body []byte, domain uint64, seed *Seed) balance.Prefix {
 	var b beginning
 	b.read(body[:min(len(body), maxBody)])
-	c := chain{seed: seed, hash: seed.start()}
+	c := chain{seed: seed, hash: seed.start(domain)}
+	if len(b.salt) > 0 {
+		c.hash = seed.chain(c.hash, b.salt)
+	}
 	c.add(tools, b.tools)
 	for _, group := range [...]*texts{&b.system, &b.messages, &b.prompt} {
 		for _, part := range group.list[:group.n] {

@@ -18,7 +18,7 @@ const last = balance.PrefixSteps - 1
 
 var seed = family.NewSeed(1)
 
-func prefix(body string) balance.Prefix { return family.Prefix([]byte(body), &seed) }
+func prefix(body string) balance.Prefix { return family.Prefix([]byte(body), 0, &seed) }
 
 // words are n bytes that need no escaping in JSON, other ones for each name.
 func words(name string, n int) string {
@@ -102,6 +102,10 @@ func TestWhatBeginsTheSame(t *testing.T) {
 		{"a billing line", chat(long), chat(`x-anthropic-billing-header: cc_version=2.1.117.48f; cc_entrypoint=cli; cch=71fea;\n` + long), 2, true},
 		{"a billing block", chat(long), `{"system":[{"type":"text","text":"x-anthropic-billing-header: cch=1;"},{"type":"text","text":"` + long + `"}]}`, 2, true},
 
+		{"the same salt", `{"cache_salt":"x",` + chat(long)[1:], strings.TrimSuffix(chat(long), "}") + `,"cache_salt":"x"}`, 2, true},
+		{"no salt", chat(long), `{"cache_salt":null,` + chat(long)[1:], 2, true},
+		{"another salt", chat(long), `{"cache_salt":"x",` + chat(long)[1:], 0, false},
+
 		{"another prompt", chat(long), chat(other), 0, false},
 		{"another after 1 KiB", chat(long), chat(long[:1030] + other), 1, false},
 		{"more of it", chat(long), chat(long + "b"), 2, false},
@@ -156,11 +160,18 @@ func TestMoreTextsThanAreTaken(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	body := []byte(`{"prompt":"` + words("a", 5000) + `"}`)
 	one, same, two := family.NewSeed(1), family.NewSeed(1), family.NewSeed(2)
-	assert.Equal(t, family.Prefix(body, &one), family.Prefix(body, &same))
-	a, b := family.Prefix(body, &one), family.Prefix(body, &two)
+	assert.Equal(t, family.Prefix(body, 0, &one), family.Prefix(body, 0, &same))
+	a, b := family.Prefix(body, 0, &one), family.Prefix(body, 0, &two)
 	for i := range 3 {
 		assert.NotEqual(t, a.Hashes[i], b.Hashes[i])
 	}
+}
+
+func TestDomains(t *testing.T) {
+	body := []byte(`{"prompt":"` + words("a", 5000) + `"}`)
+	a, same, b := family.Prefix(body, 7, &seed), family.Prefix(body, 7, &seed), family.Prefix(body, 8, &seed)
+	assert.Equal(t, a, same)
+	assert.Zero(t, common(a, b))
 }
 
 // TestHashesDiffer has texts that differ in one byte, at any place and of any
@@ -183,5 +194,5 @@ func TestHashesDiffer(t *testing.T) {
 
 func TestPrefixAllocatesNothing(t *testing.T) {
 	body := []byte(`{"tools":[{"name":"` + words("t", 9000) + `"}],"messages":[{"role":"system","content":[{"text":"` + words("a", 9000) + `"}]}]}`)
-	assert.Zero(t, testing.AllocsPerRun(100, func() { family.Prefix(body, &seed) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { family.Prefix(body, 0, &seed) }))
 }

@@ -18,12 +18,12 @@ func FuzzPrefix(f *testing.F) {
 	f.Add([]byte(`[[[{"a`), "", "", uint16(0))
 	f.Fuzz(func(t *testing.T, raw []byte, tool, system string, at uint16) {
 		kept := slices.Clone(raw)
-		p := family.Prefix(raw, &seed)
+		p := family.Prefix(raw, 0, &seed)
 		assert.Equal(t, kept, raw, "the body is as it was")
-		assert.Equal(t, p, family.Prefix(kept, &seed), "equal bodies, equal hashes")
+		assert.Equal(t, p, family.Prefix(kept, 0, &seed), "equal bodies, equal hashes")
 		checkSteps(t, &p)
 		// A body that is cut off begins as the whole one does, or is not known.
-		checkSteps(t, new(family.Prefix(raw[:min(len(raw), int(at))], &seed)))
+		checkSteps(t, new(family.Prefix(raw[:min(len(raw), int(at))], 0, &seed)))
 
 		pad := words("p", 1024)
 		body := func(tool, system string) []byte {
@@ -34,12 +34,12 @@ func FuzzPrefix(f *testing.F) {
 			assert.NoError(t, err)
 			return b
 		}
-		a := family.Prefix(body("a"+tool+pad, system), &seed)
+		a := family.Prefix(body("a"+tool+pad, system), 0, &seed)
 		assert.True(t, a.Known())
-		assert.Equal(t, a, family.Prefix(body("a"+tool+pad, system), &seed))
-		b := family.Prefix(body("b"+tool+pad, system), &seed)
+		assert.Equal(t, a, family.Prefix(body("a"+tool+pad, system), 0, &seed))
+		b := family.Prefix(body("b"+tool+pad, system), 0, &seed)
 		assert.NotEqual(t, a.Hashes[0], b.Hashes[0], "another first step")
-		longer := family.Prefix(body("a"+tool+pad, "b"+pad+system), &seed)
+		longer := family.Prefix(body("a"+tool+pad, "b"+pad+system), 0, &seed)
 		assert.Equal(t, a.Hashes[0], longer.Hashes[0], "the same tools")
 		if a.Bytes > 0 {
 			assert.NotEqual(t, a.Hashes[balance.PrefixSteps-1], longer.Hashes[balance.PrefixSteps-1], "another system prompt")

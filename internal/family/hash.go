@@ -21,8 +21,8 @@ func NewSeed(n uint64) Seed {
 	return Seed{next(), next(), next()}
 }
 
-// start is the hash of nothing.
-func (s *Seed) start() uint64 { return s.c }
+// start is the hash of nothing, other ones for each domain.
+func (s *Seed) start(domain uint64) uint64 { return fold(domain^s.b, s.c) }
 
 // chain returns the hash of what h is of and b after it: by 16 bytes at a time,
 // each folded in by the two halves of a 128-bit product of what is secret. How
