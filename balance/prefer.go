@@ -19,7 +19,7 @@ func (a *Admission) prefer(t *Turn, best *Room, now time.Time) *Room {
 	if len(near) == 1 {
 		return best
 	}
-	slices.SortStableFunc(near[1:], func(x, y *Room) int { return cmp.Compare(x.load, y.load) })
+	slices.SortStableFunc(near[1:], func(x, y *Room) int { return cmp.Or(cmp.Compare(x.load, y.load), cmp.Compare(x.lastSent, y.lastSent)) })
 	if r := a.cfg.Prefer(t, near, now); r != nil {
 		return r
 	}

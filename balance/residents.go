@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -34,6 +35,7 @@ type Room struct {
 	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
 	claimed    bool         // by a turn that waits: scratch
+	lastSent   uint64       // the number of its last turn, of all that were sent
 	load       float64      // when a place was last looked for: scratch
 }
 
@@ -44,6 +46,12 @@ func (r *Room) SetCapacity(tokens int, exact bool) { r.capacity, r.exact = token
 
 // Residents is the number of conversations that have their place here.
 func (r *Room) Residents() int { return r.busy + r.idle.n }
+
+// rests reports whether a room is to be taken before one that is as free: it has
+// fewer residents, or as many and was sent its last turn before that.
+func (r *Room) rests(other *Room) bool {
+	return cmp.Or(cmp.Compare(r.Residents(), other.Residents()), cmp.Compare(r.lastSent, other.lastSent)) < 0
+}
 
 // conversation is what an Admission remembers of one.
 type conversation struct {
@@ -301,7 +309,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		a.fit = append(a.fit, r)
 		lastFits = lastFits || r == last
 		if best == nil || load < bestLoad-0.05 ||
-			load < bestLoad+0.05 && (space > bestSpace || space == bestSpace && r.Residents() < best.Residents()) {
+			load < bestLoad+0.05 && (space > bestSpace || space == bestSpace && r.rests(best)) {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
