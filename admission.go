@@ -75,14 +75,7 @@ func (p *pool) residents(m *member) *int {
 // that have room. The pool's lock is held.
 func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time) *balance.Room {
 	a := &t.Owner.(*ticket).waiter
-	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
-	for _, m := range *p.members.Load() {
-		if slices.Contains(rooms, m.room) {
-			p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
-			p.picked = append(p.picked, m)
-		}
-	}
-	if len(p.picked) == 0 {
+	if !p.gatherRooms(rooms, now) {
 		return rooms[0]
 	}
 	p.request = a.request
@@ -93,6 +86,18 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 		p.counts.pickerErrors.Add(1) // not logged: the lock is held
 	}
 	return m.room
+}
+
+// gatherRooms is gather for the members that have one of the rooms.
+func (p *pool) gatherRooms(rooms []*balance.Room, now time.Time) bool {
+	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
+	for _, m := range *p.members.Load() {
+		if slices.Contains(rooms, m.room) {
+			p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
+			p.picked = append(p.picked, m)
+		}
+	}
+	return len(p.picked) > 0
 }
 
 // pickCalmly is pick that has a picker's panic be a failure like others: the

@@ -103,7 +103,9 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
 	m.Begin()
-	p.beginnings.sent(m, &w.prefix, w.placing, now)
+	if w.placing {
+		m.wasSent(&w.prefix, now)
+	}
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)

@@ -171,7 +171,9 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			w.doubted = home
 		}
 		if home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home) {
-			p.lookAhead(req, &w, home)
+			if p.beginnings != nil {
+				p.lookAhead(req, &w, home)
+			}
 			return p.admit(ctx, req, &w, home)
 		}
 	}
@@ -194,7 +196,9 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			w.outcome, w.leaving = Spilled, m
 		}
 	}
-	p.lookAhead(req, &w, home)
+	if p.beginnings != nil {
+		p.lookAhead(req, &w, home)
+	}
 	return p.place(req, &w)
 }
 

@@ -64,9 +64,9 @@ func (r *Router) bound(req *Request) bool {
 
 // lookAhead finds out what the prompt of a request begins with that is to be
 // placed: without the pool's lock, since that takes a while. home is where it can
-// go, nil if nowhere.
+// go, nil if nowhere. It must not be called without beginnings.
 func (p *pool) lookAhead(req *Request, w *pick, home *member) {
-	if p.beginnings == nil || req.light || home != nil && home != w.doubted || w.outcome != Placed && w.outcome != Unkeyed {
+	if req.light || home != nil && home != w.doubted || w.outcome != Placed && w.outcome != Unkeyed {
 		return
 	}
 	w.placing = true
@@ -79,14 +79,12 @@ func (p *pool) lookAhead(req *Request, w *pick, home *member) {
 	}
 }
 
-// sent notes that a conversation was placed on a member.
-func (b *beginnings) sent(m *member, prefix *balance.Prefix, placed bool, now time.Time) {
-	if b != nil && placed {
-		m.recent().Add(prefix, now)
-	}
-}
+// wasSent notes that a conversation was placed on the member. The pool's lock is
+// held.
+func (m *member) wasSent(prefix *balance.Prefix, now time.Time) { m.recent().Add(prefix, now) }
 
-// recent is the member's log, empty if the cache was lost since as a whole.
+// recent is the member's log, which there is with [WithSharedPrefix]: empty if the
+// cache was lost since as a whole. The pool's lock is held.
 func (m *member) recent() *balance.PrefixLog {
 	if cold := m.evidence.coldSince.Load(); cold != m.logColdSince {
 		m.logColdSince = cold
@@ -136,15 +134,8 @@ func (p *pool) recall(now time.Time) {
 // has served the same beginning. The pool's lock is held.
 func (b *beginnings) preferRoom(t *balance.Turn, rooms []*balance.Room, now time.Time) *balance.Room {
 	p, a := b.pool, &t.Owner.(*ticket).waiter
-	if !a.prefix.Known() {
+	if !a.prefix.Known() || !p.gatherRooms(rooms, now) {
 		return nil
-	}
-	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
-	for _, m := range *p.members.Load() {
-		if slices.Contains(rooms, m.room) {
-			p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
-			p.picked = append(p.picked, m)
-		}
 	}
 	p.request = balance.Request{Model: p.model, Home: -1, ParentHome: -1, Prefix: a.prefix, Now: now}
 	p.recall(now)

@@ -51,7 +51,9 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 		a.Tenant = p.table.Hash(req.Tenant)
 	}
 	a.session = w.session
-	a.prefix, a.placing = w.prefix, w.placing
+	if w.placing {
+		a.prefix, a.placing = w.prefix, true
+	}
 	unbound := w.session != nil && w.session.Home() == nil
 	now := w.now
 	if p.router.clock.Running() {
@@ -224,7 +226,9 @@ func (p *pool) send(a *waiter, now time.Time) {
 
 func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.member, a.sent = m, now
-	p.beginnings.sent(m, &a.prefix, a.placing, now)
+	if a.placing {
+		m.wasSent(&a.prefix, now)
+	}
 	m.Begin()
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)

@@ -27,21 +27,21 @@ const billingHeader = "x-anthropic-billing-header:"
 //
 //   - tools, as they are written,
 //   - the texts of system (Anthropic's messages), or instructions (responses),
-//   - the texts of the messages or the input items with the role system or developer that come
-//     before all others,
+//   - the texts of the messages or input items with the role system or developer
+//     that come before all others,
 //   - prompt (completions), up to where it is cut,
 //
-// without Claude Code's billing line. Engines share blocks within a cache_salt and
-// a LoRA adapter only: the salt goes into all hashes, as does domain, which stands for
-// the adapter. Tools are first as in Anthropic's API and
-// many chat templates; where a template has the system prompt first, as Qwen's
-// do, prompts with the same tools and different system prompts share less than
-// their hashes say.
+// without Claude Code's billing line. Tools are first as in Anthropic's API; where
+// a chat template has the system prompt first, as Qwen's do, prompts with the same
+// tools and different system prompts share less than their hashes say, and those
+// with different tools more. Engines share blocks within a cache_salt and a LoRA
+// adapter only: the salt goes into all hashes, as does domain, which stands for the
+// adapter.
 //
-// The body may be cut off: what is missing at its end is then not in the hashes,
-// and nor is what is more than 1 MiB from its start. Texts are compared as they are
-// escaped, so that clients that escape the same text in different ways are not
-// found to share it. A beginning of less than [balance.FirstPrefixStep] bytes, or
+// The body may be cut off: what is missing at its end is not in the hashes then,
+// and neither is what is more than 1 MiB from its start. Texts are compared as they
+// are escaped: clients that escape one text in different ways are not found to
+// share it. A beginning of less than [balance.FirstPrefixStep] bytes, or
 // a body that is no JSON object, has no hashes. The grammar of what is passed over
 // is not checked; of several members with one key the last counts.
 //
