@@ -76,6 +76,21 @@ func (p *pool) residents(m *member) *int {
 // that have room. The pool's lock is held.
 func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time) *balance.Room {
 	a := &t.Owner.(*ticket).waiter
+	if !p.gatherRooms(rooms, now) {
+		return rooms[0]
+	}
+	p.request = a.request
+	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
+	p.recall(now)
+	m, err := p.pickCalmly()
+	if err != nil {
+		p.counts.pickerErrors.Add(1) // not logged: the lock is held
+	}
+	return m.room
+}
+
+// gatherRooms is gather for the members that have one of the rooms.
+func (p *pool) gatherRooms(rooms []*balance.Room, now time.Time) bool {
 	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
 	for _, m := range *p.members.Load() {
 		if slices.Contains(rooms, m.room) {
@@ -83,16 +98,7 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 			p.picked = append(p.picked, m)
 		}
 	}
-	if len(p.picked) == 0 {
-		return rooms[0]
-	}
-	p.request = a.request
-	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
-	m, err := p.pickCalmly()
-	if err != nil {
-		p.counts.pickerErrors.Add(1) // not logged: the lock is held
-	}
-	return m.room
+	return len(p.picked) > 0
 }
 
 // pickCalmly is pick that has a picker's panic be a failure like others: the

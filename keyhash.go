@@ -3,15 +3,26 @@ package warmroute
 import (
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/warmroute/warmroute/internal/family"
 )
 
-// WithHashSeed has pickers know conversations by the same hashes in every router
-// that is given the same seed, so that several gateways whose pickers hash
-// conversations to replicas ([balance.Rendezvous]) agree, and a simulation can be
-// repeated. Clients that know the seed can choose keys that all go to one replica:
-// keep it secret. By default each router has a random one.
+// WithHashSeed has pickers know conversations, and what prompts begin with
+// ([WithSharedPrefix]), by the same hashes in every router that is given the same
+// seed, so that several gateways whose pickers hash conversations to replicas
+// ([balance.Rendezvous]) agree, and a simulation can be repeated. Clients that
+// know the seed can choose keys that all go to one replica: keep it secret. By
+// default each router has a random one.
 func WithHashSeed(seed uint64) Option {
 	return option(func(c *config) { c.hashSeed = &seed })
+}
+
+// newFamilySeed is random if there is no seed.
+func newFamilySeed(seed *uint64) family.Seed {
+	if seed == nil {
+		return family.NewSeed(rand.Uint64())
+	}
+	return family.NewSeed(*seed)
 }
 
 // keyHasher hashes session keys for pickers: SipHash-1-3, keyed so that nobody

@@ -57,6 +57,7 @@ type poolConfig struct {
 	affinity   bool
 	spill      Spill
 	maxNumSeqs int
+	shared     bool // SharedPrefix
 	picker     func() balance.Picker
 	ownPicker  bool // it was set
 	adapters   []string

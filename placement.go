@@ -30,6 +30,8 @@ type pick struct {
 	returned bool       // the conversation was known
 
 	promptTokens int
+	prefix       balance.Prefix // if it is to be placed
+	placing      bool           // it counts among what a replica is sent
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already
 }
@@ -111,6 +113,9 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		m.slow.took()
 	}
 	w.passage, _ = m.Admit(now)
+	if w.placing {
+		m.wasSent(&w.prefix, now)
+	}
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
@@ -276,8 +281,9 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
 		Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens,
-		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
+		Home: -1, ParentHome: -1, Adapter: w.adapter, Prefix: w.prefix, Now: now,
 	}
+	p.recall(now)
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
 		q.Home = slices.Index(p.picked, m)
 		q.HomeTokens = int(leftOf(w.session.Memo()).tokens(p.answers.kept.Load()))

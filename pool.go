@@ -39,6 +39,7 @@ type pool struct {
 	admission  admission
 	history    history
 	retries    retryBudget
+	beginnings *beginnings // nil without WithSharedPrefix
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -74,9 +75,11 @@ type member struct {
 	roomColdSince int64
 	// roomOpens is how often the breaker had opened when the room was last looked
 	// at, and slow what the member has been offered; guarded by the pool's lock.
-	roomOpens uint64
-	slow      slow
-	prefill   atomic.Int64 // prompt tokens on their way that have no first byte yet
+	roomOpens    uint64
+	slow         slow
+	log          *balance.PrefixLog // of what it was sent, nil without WithSharedPrefix; guarded by the pool's lock, as the next
+	logColdSince int64              // the evidence that it is newer than
+	prefill      atomic.Int64       // prompt tokens on their way that have no first byte yet
 }
 
 func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
@@ -90,6 +93,9 @@ func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
 	}
 	if r.cfg.responseChains > 0 {
 		p.responses = affinity.NewResponses[*member](r.cfg.ttl, r.cfg.responseChains)
+	}
+	if cfg.shared {
+		p.beginnings = newBeginnings(&cfg, p)
 	}
 	if err := p.admission.setUp(cfg, p.chooseRoom); err != nil {
 		return nil, err
@@ -128,6 +134,9 @@ func (p *pool) update(replicas []*replica.Replica) error {
 		}
 		m := &member{Replica: r, pool: p, counts: memberCounts{firstByte: firstByte}}
 		m.home = p.table.NewHome(m)
+		if p.beginnings != nil {
+			m.log = new(balance.PrefixLog)
+		}
 		next = append(next, m)
 	}
 	gone := slices.DeleteFunc(slices.Clone(old), func(m *member) bool { return slices.Contains(next, m) })
@@ -191,13 +200,18 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			w.doubted = home
 		}
 		if home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home) {
+			if p.beginnings != nil {
+				p.lookAhead(req, &w, home)
+			}
 			return p.admit(ctx, req, &w, home)
 		}
 	}
+	var home *member
 	switch {
 	case pinned:
 	case w.session != nil && p.affinity.Load():
-		switch m := p.homeOf(&w, now); {
+		home = p.homeOf(&w, now)
+		switch m := home; {
 		case m == nil:
 		case p.asksAtHome:
 			if w.atHome = m; p.doubted(&w, m) {
@@ -214,6 +228,9 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		default:
 			w.outcome, w.leaving = Spilled, m
 		}
+	}
+	if p.beginnings != nil {
+		p.lookAhead(req, &w, home)
 	}
 	return p.place(req, &w)
 }

@@ -19,6 +19,8 @@ type pools struct {
 	fallback *pool
 	// named says that a request's model must be known to route it.
 	named bool
+	// shared says that what a new conversation's prompt begins with must be known.
+	shared bool
 }
 
 // poolConfig is the configuration of one model's pool.
@@ -86,6 +88,7 @@ func (r *Router) update() ([]restored, error) {
 	}
 	r.spreadAdapters(next.order)
 	next.named = len(next.order) > 1 || len(next.order) == 1 && (next.order[0].model != "" || next.order[0].hasAdapters())
+	next.shared = slices.ContainsFunc(next.order, func(p *pool) bool { return p.beginnings != nil })
 	r.pools.Store(next)
 	done := r.restoreAbsent(time.Now())
 	select {

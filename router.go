@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/internal/family"
 	"github.com/warmroute/warmroute/internal/feed"
 	"github.com/warmroute/warmroute/metrics"
 	"github.com/warmroute/warmroute/replica"
@@ -50,6 +51,10 @@ type Request struct {
 	Tenant string
 	// Priority orders those that wait for room before all else, lower first.
 	Priority int
+	// Body is the request's JSON body or its beginning, for [WithSharedPrefix],
+	// without which it is not looked at; nor is it for a request that goes to its
+	// conversation's home. It is not kept.
+	Body []byte
 	// Tried are the replicas that could not be reached for this request: it
 	// goes to none of their endpoints.
 	Tried []*Replica
@@ -64,6 +69,7 @@ type Request struct {
 // methods are safe for concurrent use.
 type Router struct {
 	cfg      config
+	seed     family.Seed // of what prompts begin with
 	set      *replica.Set
 	scraper  *metrics.Scraper
 	since    time.Time
@@ -132,7 +138,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), hasher: newKeyHasher(cfg.hashSeed), watchers: map[uint64]*watcher{},
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(), seed: newFamilySeed(cfg.hashSeed), clock: affinity.NewClock(), hasher: newKeyHasher(cfg.hashSeed), watchers: map[uint64]*watcher{},
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	if r.feed, err = r.newFeed(); err != nil {

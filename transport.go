@@ -373,6 +373,15 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	}
 	route.MaxTokens = in.maxTokens(api)
 	route.light = api == "" || req.Method != http.MethodPost
+	if r.pools.Load().shared && !route.light {
+		if !r.bound(&route) {
+			in.String("") // reads on to the end of the object
+		}
+		route.Body = in.head
+		if in.stillReading {
+			return Request{}, requestBody{}, errStillReading
+		}
+	}
 	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)
 	if in.stillReading {

@@ -20,6 +20,8 @@ type waiter struct {
 	parent   *member
 	session  *affinity.Session[*member]
 	bound    bool // by this turn
+	prefix   balance.Prefix
+	placing  bool // as in pick
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
 	passage  replica.Passage
@@ -51,6 +53,9 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 		a.Tenant = p.table.Hash(req.Tenant)
 	}
 	a.session = w.session
+	if w.placing {
+		a.prefix, a.placing = w.prefix, true
+	}
 	unbound := w.session != nil && w.session.Home() == nil
 	now := w.now
 	if p.router.clock.Running() {
@@ -120,7 +125,7 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.Home = a.parent.room
 	}
 	if p.admission.cfg.Choose != nil {
-		a.request = balance.Request{Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		a.request = balance.Request{Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter, Prefix: w.prefix}
 		if req.Parent != "" {
 			a.request.Parent = p.router.hasher.hash(p.key(req, req.Parent))
 		}
@@ -233,6 +238,9 @@ func (p *pool) send(a *waiter, now time.Time) {
 
 func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.member, a.sent = m, now
+	if a.placing {
+		m.wasSent(&a.prefix, now)
+	}
 	m.Begin()
 	a.passage, _ = m.Admit(now)
 	if a.passage.Probe() {

@@ -31,10 +31,11 @@ type Admission struct {
 	sizes     sizes
 	gaps      gaps
 	waits     waits
+	sent      uint64        // turns
 	turn      time.Duration // running mean of a turn's time on a replica
 	rate      float64       // prefill, computed tokens a second
 	wake      time.Time
-	fit       []*Room // scratch, as is skipped
+	fit, near []*Room // scratch, as is skipped
 	skipped   []*Turn
 	late      []*Turn // that have waited as long as they may, when last was looked for some
 	overdueAt time.Time
@@ -182,6 +183,8 @@ func (a *Admission) Wake() time.Time { return a.wake }
 func (a *Admission) send(t *Turn, r *Room, now time.Time) {
 	c := t.conv
 	t.room, t.began = r, now
+	a.sent++
+	r.lastSent = a.sent
 	a.waits.add(now.Sub(t.arrived), now)
 	if c.room != r {
 		a.demote(c)

@@ -33,6 +33,13 @@ type AdmissionConfig struct {
 	// conversation has been before and can go again. By default the room with the
 	// least load is taken, then the one with the most space.
 	Choose func(t *Turn, rooms []*Room, now time.Time) *Room
+	// Prefer may prefer one of the rooms that a turn can go to, of those that have
+	// about as little load as the one that is taken by default: no more than a
+	// quarter, or two requests, above that. There are at least two, that one first
+	// and then by load. It must not keep the slice; nil prefers none. It is not
+	// asked where Choose is set, nor where that is not. By default none is
+	// preferred.
+	Prefer func(t *Turn, rooms []*Room, now time.Time) *Room
 }
 
 // Validate returns an error that names the field that is out of range.

@@ -47,6 +47,11 @@ type Request struct {
 	// more, as learned from what was left after pauses as long as this one. 0 if
 	// nothing was seen to be lost lately.
 	HomeLost float64
+	// Prefix is what the prompt begins with, as far as is known.
+	Prefix Prefix
+	// FamilyShare is the part, 0 to 1, of the conversations placed lately in the
+	// pool that [Candidate].Family counts on any of its replicas.
+	FamilyShare float64
 	// Now is the time of the pick.
 	Now time.Time
 }
@@ -81,6 +86,15 @@ type Candidate struct {
 	// the replica, that it probably has to compute, and that have no first byte
 	// yet.
 	PendingPrefill int
+	// SharedTokens is about how many tokens of the prompt's beginning
+	// ([Request.Prefix]) are expected in the replica's cache since other
+	// conversations had them, 0 if none or unknown.
+	SharedTokens int
+	// Family is about how many conversations that begin as this one does were
+	// placed on the replica lately, each counting half after [PrefixHalfLife]. To
+	// begin as this one does they have in common with it at least half of what any
+	// candidate has of it.
+	Family float64
 	// Adapters are the names of the LoRA adapters that the engine has in use, as
 	// far as vllm:lora_requests_info shows it, each once; nil if unknown, empty if
 	// it shows none. vLLM lists those that have requests in the batch or the queue

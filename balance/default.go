@@ -33,11 +33,13 @@ const (
 //     more by five eighths of the busiest one's load. Of 40 sub-agents that
 //     start at once on 4 idle replicas the parent's gets 19 and the others 7
 //     each.
-func Default() Picker {
-	return Weighted(
+func Default() Picker { return Weighted(defaultScorers()...) }
+
+func defaultScorers() []WeightedScorer {
+	return []WeightedScorer{
 		Weight(InFlight(), inFlightWeight),
 		Weight(Sessions(), sessionsWeight),
 		Weight(KVUsage(), kvUsageWeight),
 		Weight(Parent(), parentWeight),
-	)
+	}
 }

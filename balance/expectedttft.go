@@ -16,7 +16,9 @@ import "math"
 //     several replicas conversations bounce between them. If HomeTokens is unknown
 //     the home is taken to have had all of the prompt, if PromptTokens is unknown
 //     the prompt is as large as HomeTokens, and if both are unknown it is 1 token
-//     everywhere, so that the queue decides.
+//     everywhere, so that the queue decides. [Candidate.SharedTokens] are not
+//     credited either: among idle replicas one system prompt would draw every
+//     conversation to the first that had it, see [SharedPrefix].
 //   - what comes before it is [Candidate.PendingPrefill], and for each request
 //     in the engine's own queue, [Candidate.Waiting], the mean that is pending
 //     for a request in flight, over the candidates that have any pending; or the

@@ -98,6 +98,7 @@ func requireEven(tb testing.TB, counts []int) {
 func randomize(rnd *rand.Rand, candidates []balance.Candidate) {
 	usages := []float64{0, 0.2, 0.5, 0.97, 1, balance.Unknown, 7, math.NaN(), math.Inf(1), math.Inf(-1)}
 	rates := []float64{0, 1200, 3000, 3000, 25_000, -1, math.SmallestNonzeroFloat64, math.NaN(), math.Inf(1), math.Inf(-1)}
+	families := []float64{0, 0, 1, 5.5, -1, math.Inf(1)}
 	adapters := [][]string{nil, {}, {"sql"}, {"chat", "sql"}, {"chat"}}
 	for i := range candidates {
 		candidates[i] = balance.Candidate{
@@ -112,6 +113,8 @@ func randomize(rnd *rand.Rand, candidates []balance.Candidate) {
 			Resident:       rnd.IntN(50_000),
 			PrefillRate:    rates[rnd.IntN(len(rates))],
 			PendingPrefill: rnd.IntN(3) * rnd.IntN(20_000),
+			SharedTokens:   rnd.IntN(3) * 2000,
+			Family:         families[rnd.IntN(len(families))],
 			Adapters:       adapters[rnd.IntN(len(adapters))],
 			MaxAdapters:    rnd.IntN(4) - 1,
 			Age:            time.Duration(rnd.IntN(3)) * time.Second,
@@ -131,6 +134,7 @@ func randomRequest(rnd *rand.Rand, n int) *balance.Request {
 		Home:         rnd.IntN(n+1) - 1,
 		HomeTokens:   rnd.IntN(3) * rnd.IntN(15_000),
 		HomeLost:     losses[rnd.IntN(len(losses))],
+		FamilyShare:  losses[rnd.IntN(len(losses))],
 		ParentHome:   rnd.IntN(n+1) - 1,
 		Now:          now.Add(time.Duration(rnd.IntN(1000)) * time.Millisecond),
 	}
@@ -155,6 +159,7 @@ func builtins(tb testing.TB) []builtin {
 	}
 	return []builtin{
 		{"Default", balance.Default, true},
+		{"DefaultWithSharedPrefix", balance.DefaultWithSharedPrefix, true},
 		{"LeastLoaded", balance.LeastLoaded, true},
 		{"RoundRobin", balance.RoundRobin, true},
 		{"Random", func() balance.Picker { return balance.Random(rand.New(rand.NewPCG(1, 2))) }, false},
@@ -173,7 +178,7 @@ func builtins(tb testing.TB) []builtin {
 				balance.Weight(balance.InFlight(), 1), balance.Weight(balance.Sessions(), 1),
 				balance.Weight(balance.Waiting(), 1), balance.Weight(balance.KVUsage(), 1),
 				balance.Weight(balance.Parent(), 1), balance.Weight(balance.ExpectedTTFT(), 1),
-				balance.Weight(balance.LoRA(), 1))
+				balance.Weight(balance.LoRA(), 1), balance.Weight(balance.SharedPrefix(), 1))
 		}, true},
 	}
 }

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -34,6 +35,8 @@ type Room struct {
 	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
 	claimed    bool         // by a turn that waits: scratch
+	lastSent   uint64       // the number of its last turn, of all that were sent
+	load       float64      // when a place was last looked for: scratch
 }
 
 // SetCapacity says how many tokens the replica's KV cache holds, 0 if that is
@@ -43,6 +46,12 @@ func (r *Room) SetCapacity(tokens int, exact bool) { r.capacity, r.exact = token
 
 // Residents is the number of conversations that have their place here.
 func (r *Room) Residents() int { return r.busy + r.idle.n }
+
+// rests reports whether a room is to be taken before one that is as free: it has
+// fewer residents, or as many and was sent its last turn before that.
+func (r *Room) rests(other *Room) bool {
+	return cmp.Or(cmp.Compare(r.Residents(), other.Residents()), cmp.Compare(r.lastSent, other.lastSent)) < 0
+}
 
 // conversation is what an Admission remembers of one.
 type conversation struct {
@@ -273,6 +282,7 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			continue
 		}
 		tokens, load := a.claims(r, now)
+		r.load = load
 		if least == nil || load < leastLoad {
 			least, leastLoad = r, load
 		}
@@ -298,7 +308,8 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		}
 		a.fit = append(a.fit, r)
 		lastFits = lastFits || r == last
-		if best == nil || load < bestLoad-0.05 || load < bestLoad+0.05 && space > bestSpace {
+		if best == nil || load < bestLoad-0.05 ||
+			load < bestLoad+0.05 && (space > bestSpace || space == bestSpace && r.rests(best)) {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
@@ -313,6 +324,8 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 		return a.cfg.Choose(t, a.fit, now)
 	case lastFits && lastLoad < bestLoad+0.3:
 		return last // something may be left
+	case a.cfg.Prefer != nil:
+		return a.prefer(t, best, now)
 	}
 	return best
 }

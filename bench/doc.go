@@ -43,8 +43,8 @@
 //
 // [SeedTable] is that of the published figures and [LongContext] one of a fleet
 // with long prompts. [OpenLoop] and [Bursts] do not wait for answers,
-// [SharedPrompt] and [TwoTeams] have many users of few prompts,
-// [HotConversation] has one client that sends much more than the others, and
+// [SharedPrompt], [OneAfterAnother], [TwoTeams] and [FourTeams] have many users of
+// few prompts, [HotConversation] has one client that sends much more than the others, and
 // under [Churn] replicas leave and come back cold. [Trace] plays recorded
 // conversations. Any [Workload] literal will do, and all of them can be changed.
 //

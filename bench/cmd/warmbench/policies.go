@@ -24,6 +24,8 @@ func policies() []policy {
 		{"off", "", "no router: the engine's own balancing; several endpoints take turns", plain(func(string) bench.Policy { return bench.Off() })},
 		{"affinity", "SPILL", "conversations stay at home, new ones go by the default scorers; SPILL is the number in flight above which a home is left, by default a quarter of max_num_seqs", affinity},
 		{"residents", "TURNOVER", "the library as it comes: affinity, and turns wait where not all conversations fit into the prefix caches; TURNOVER, 0 to 1, is how readily a resident gives its place up", residents},
+		{"shared-prefix", "", "as affinity, new ones by their system prompts as well", plain(func(string) bench.Policy { return bench.SharedPrefix() })},
+		{"residents-shared-prefix", "", "the same as residents", plain(func(string) bench.Policy { return bench.ResidentsSharedPrefix() })},
 		{"soft-affinity", "MARGIN", "stay at home until leaving saves that fraction of the expected TTFT; default 0.25", number(0.25, balance.SoftAffinity, atHome)},
 		{"expected-ttft", "", "conversations placed by the expected TTFT, then as affinity", plain(func(name string) bench.Policy {
 			return bench.Scorers(name, balance.Weight(balance.ExpectedTTFT(), 1))

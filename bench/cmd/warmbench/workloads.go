@@ -25,6 +25,8 @@ func workloads() []struct {
 		{"bursts", "the same, eight at a time", bench.Bursts},
 		{"shared-prompt", "many users of one system prompt", bench.SharedPrompt},
 		{"two-teams", "many users of two system prompts", bench.TwoTeams},
+		{"four-teams", "many users of four system prompts, of which a cache has room for two", bench.FourTeams},
+		{"one-after-another", "users of one system prompt, each when the one before has had its answer", bench.OneAfterAnother},
 		{"hot-conversation", "one conversation of twelve parallel requests beside ordinary ones", bench.HotConversation},
 		{"churn", "replicas that leave and come back cold; simulated only", bench.Churn},
 	}
