@@ -55,7 +55,7 @@ func TestKeysThatNeverReturnAreAProblem(t *testing.T) {
 				problems := router.Stats().Pools[0].Problems
 				if tc.problem == "" {
 					assert.Empty(t, problems)
-					assert.Empty(t, log.String())
+					assert.NotContains(t, log.String(), "session keys from")
 					return
 				}
 				require.Len(t, problems, 1)
