@@ -20,7 +20,12 @@ type health struct {
 
 func (h *health) down(now time.Time) bool {
 	until := h.until.Load()
-	return until != 0 && now.UnixNano() < until
+	if until == 0 {
+		return false
+	}
+	// More than the longest pause is left if the clock was set back meanwhile.
+	left := time.Duration(until - now.UnixNano())
+	return 0 < left && left <= maxPause
 }
 
 func (h *health) failed(now time.Time) {
