@@ -1,0 +1,90 @@
+package faulttest_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/internal/fakevllm"
+)
+
+var chaosSeed = flag.Uint64("seed", 1, "of the chaos tests; an even one has the default picker be a custom one")
+
+// chaosEngine is small enough that the conversations do not all fit.
+func chaosEngine(ranks int, seed uint64) fakevllm.Config {
+	return fakevllm.Config{
+		Ranks: ranks, CountHeader: idHeader, Seed: seed, Blocks: 300, MaxNumSeqs: 8,
+		StepTime: 50 * time.Millisecond, PrefillRate: 20_000,
+	}
+}
+
+// TestChaosInVirtualTime is an hour among engines and clients at their worst.
+// At its end all counts are exactly what is there.
+func TestChaosInVirtualTime(t *testing.T) {
+	for seed := *chaosSeed; seed < *chaosSeed+2; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { chaosHour(t, seed) })
+		})
+	}
+}
+
+func chaosHour(t *testing.T, seed uint64) {
+	f := &fleet{t: t, engines: map[string]*fakevllm.Server{}}
+	c := &chaos{t: t, unit: time.Second, seed: seed}
+	var endpoints []warmroute.Endpoint
+	for i := range chaosReplicas {
+		host := fmt.Sprintf("engine%d:8000", i)
+		c.engines = append(c.engines, f.put(host, chaosEngine(1+i%2, uint64(i))))
+		c.urls = append(c.urls, "http://"+host)
+		endpoints = append(endpoints, warmroute.Endpoint{URL: "http://" + host})
+	}
+	router, err := warmroute.New(endpoints, c.options(f)...)
+	require.NoError(t, err)
+	c.router, c.transport = router, router.Transport(f)
+	running := make(chan error, 1)
+	go func() { running <- router.Run(context.WithoutCancel(t.Context())) }()
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	c.run(ctx)
+	c.heal()
+	time.Sleep(3 * time.Minute) // what is left out comes back, and patience ends
+	synctest.Wait()
+	c.checkQuiet()
+	c.checkRequests()
+	c.checkPrefills()
+	for _, m := range router.Stats().Pools[0].Replicas {
+		assert.Equal(t, "up", string(m.State), m.Name)
+	}
+
+	// What nobody uses is forgotten, to the last.
+	time.Sleep(3 * time.Hour)
+	s := router.Stats().Pools[0]
+	assert.Zero(t, s.Sessions)
+	router.Stats()
+	for range 2 * chaosReplicas { // the residents are looked through as turns come
+		c.checkPrefills()
+		lease, err := router.Route(t.Context(), warmroute.Request{PromptTokens: 10})
+		require.NoError(t, err)
+		lease.Done(warmroute.Result{})
+		time.Sleep(2 * time.Second)
+	}
+	for _, m := range router.Stats().Pools[0].Replicas {
+		if assert.NotNil(t, m.Residents, m.Name) {
+			assert.Zero(t, *m.Residents, m.Name)
+		}
+	}
+	require.NoError(t, router.Close())
+	assert.NoError(t, <-running)
+	for _, e := range c.engines {
+		assert.NoError(t, e.Close())
+	}
+	// The bubble's end sees to it that no goroutine is left.
+}
