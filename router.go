@@ -44,9 +44,10 @@ type Request struct {
 	// goes to none of their endpoints.
 	Tried []*Replica
 
-	light bool      // it is no turn of a conversation
-	try   bool      // it must not wait
-	since time.Time // when it was first routed, if it is routed again
+	avoid []*Replica // that it was sent to before: not their endpoints, which have other ranks
+	light bool       // it is no turn of a conversation
+	try   bool       // it must not wait
+	since time.Time  // when it was first routed, if it is routed again
 }
 
 // Router keeps conversations on their replicas. Make one with [New]. All
@@ -99,12 +100,15 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		keys = append(keys, affinity.Header(h))
 	}
 	cfg.key = affinity.First(append(keys, cfg.key)...)
+	if cfg.untrusted && cfg.clientRank == HonourClientRank {
+		cfg.clientRank = DropClientRank
+	}
 	for _, e := range endpoints {
 		if _, err := dialect(e); err != nil {
 			return nil, err
 		}
 	}
-	set, err := replica.NewSet(endpoints...)
+	set, err := replica.NewSetWithBreaker(cfg.breaker, endpoints...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +181,7 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 		p.counts.refused.Add(1)
 		return Lease{}, err
 	}
-	if len(r.cfg.hooks.route) > 0 {
+	if len(r.cfg.hooks.route) > 0 || lease.passage.Probe() {
 		r.tellRouted(lease)
 	}
 	return lease, nil
@@ -189,9 +193,12 @@ func (r *Router) tellRouted(lease Lease) {
 	told := false
 	defer func() {
 		if !told {
-			lease.Done(Result{NoTokens: true})
+			lease.Done(Result{GivenUp: true, NoTokens: true})
 		}
 	}()
+	if lease.passage.Probe() {
+		lease.member.tell("probe")
+	}
 	for _, hook := range r.cfg.hooks.route {
 		hook.OnRoute(lease.event())
 	}
@@ -243,6 +250,12 @@ func (r *Router) Add(e Endpoint) error {
 	}
 	if err := r.set.Add(e); err != nil {
 		return err
+	}
+	now := time.Now()
+	for _, m := range r.set.Replicas() {
+		if m.Is(e.URL) {
+			m.MarkEndpointReturned(now)
+		}
 	}
 	if err := r.changedSet(); err != nil {
 		return err

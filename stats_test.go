@@ -69,7 +69,9 @@ func TestStatsJSON(t *testing.T) {
 		pools.replicas.name pools.replicas.url pools.replicas.rank pools.replicas.state pools.replicas.in_flight
 		pools.replicas.sessions pools.replicas.sticky pools.replicas.placed pools.replicas.spilled_in
 		pools.replicas.pinned pools.replicas.unkeyed pools.replicas.failed pools.replicas.running pools.replicas.waiting
-		pools.replicas.kv_usage pools.replicas.prefix_hit_rate pools.replicas.scraped_ago_s pools.replicas.stale`)
+		pools.replicas.kv_usage pools.replicas.prefix_hit_rate pools.replicas.scraped_ago_s pools.replicas.stale
+		pools.requests.retries pools.requests.retries_refused pools.replicas.breaker pools.replicas.breaker_opens
+		pools.replicas.header_timeouts pools.replicas.idle_timeouts`)
 	slices.Sort(want)
 	assert.Equal(t, want, keys("", v))
 	var s warmroute.Stats

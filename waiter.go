@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // waiter is the part of a ticket that a pool's admission has in hand: a turn,
@@ -21,6 +22,7 @@ type waiter struct {
 	bound    bool // by this turn
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
+	passage  replica.Passage
 	left     time.Duration // that it may wait
 	sent     time.Time     // when member was set
 	waiting  bool
@@ -80,7 +82,7 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 	if w.session != nil && w.session.Home() == a.member.home && (home == a.member || unbound && !a.bound) {
 		outcome = Sticky
 	}
-	w.ticket = t
+	w.ticket, w.passage = t, a.passage
 	lease := newLease(p, a.member, w, outcome)
 	lease.waited = a.Waited(w.now)
 	return lease, nil
@@ -123,9 +125,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			a.request.Parent = keyHash(p.key(req, req.Parent))
 		}
 	}
-	if len(w.tried) > 0 || w.adapter != "" {
+	if len(w.tried) > 0 || len(w.avoid) > 0 || w.adapter != "" {
 		for _, m := range *p.members.Load() {
-			if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+			if w.excludes(m) || !p.serves(m, w.adapter) {
 				a.Avoid = append(a.Avoid, m.room)
 			}
 		}
@@ -201,6 +203,7 @@ func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
 			return nil
 		default:
 			a.member.End()
+			a.member.Released(a.passage)
 			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
 		}
 	}
@@ -222,6 +225,10 @@ func (p *pool) send(a *waiter, now time.Time) {
 func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.member, a.sent = m, now
 	m.Begin()
+	a.passage, _ = m.Admit(now)
+	if a.passage.Probe() {
+		p.closeProbed(m, now)
+	}
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)
 		a.bound = true
