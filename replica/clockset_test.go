@@ -23,3 +23,28 @@ func TestDownEndsWhenTheClockIsSetBack(t *testing.T) {
 	r.Unreachable(now.Add(-time.Hour))
 	assert.False(t, r.Reachable(now.Add(-time.Hour)), "and what happens then counts")
 }
+
+func TestOpenEndsWhenTheClockIsSetBack(t *testing.T) {
+	b, err := replica.NewBreaker(replica.BreakerConfig{Consecutive: 1})
+	require.NoError(t, err)
+	now := time.Now()
+	p, _ := b.Begin(now)
+	require.True(t, b.Failed(p, now))
+	require.Equal(t, replica.BreakerOpen, b.State(now))
+	back := now.Add(-time.Hour)
+	assert.Equal(t, replica.BreakerHalfOpen, b.State(back))
+	assert.True(t, b.Allows(back))
+	p, ok := b.Begin(back)
+	assert.True(t, ok)
+	assert.True(t, p.Probe())
+	assert.True(t, b.Succeeded(p, back))
+	assert.Equal(t, replica.BreakerClosed, b.State(back))
+
+	set, err := replica.NewSet(replica.Endpoint{URL: "http://a"})
+	require.NoError(t, err)
+	r := set.Replicas()[0]
+	r.Hold(now, time.Hour)
+	assert.True(t, r.Held(now.Add(29*time.Second)))
+	assert.False(t, r.Held(now.Add(31*time.Second)))
+	assert.False(t, r.Held(back))
+}

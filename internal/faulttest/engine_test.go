@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmroute/warmroute"
 	"github.com/warmroute/warmroute/internal/fakevllm"
 )
 
@@ -23,6 +24,7 @@ type fault struct {
 	fault fakevllm.Fault
 	whole bool          // the turn is not streamed
 	limit time.Duration // of the client's patience, if it needs one
+	opts  []warmroute.Option
 
 	status int               // that the client sees, 0 if none
 	has    string            // in the body
@@ -57,6 +59,16 @@ func faults() []fault {
 			err: is(context.DeadlineExceeded), run: turned,
 		},
 		{
+			name: "accepts and hangs, and there is a timeout", fault: fakevllm.Fault{Kind: fakevllm.Hang},
+			opts: []warmroute.Option{warmroute.WithResponseHeaderTimeout(10 * time.Second)},
+			err:  is(warmroute.ErrHeaderTimeout), failed: 1, run: turned,
+		},
+		{
+			name: "wedges, and there is a timeout", fault: fakevllm.Fault{Kind: fakevllm.Wedge},
+			opts:   []warmroute.Option{warmroute.WithIdleTimeout(10 * time.Second)},
+			status: 200, err: is(warmroute.ErrIdleTimeout), failed: 1, run: ran,
+		},
+		{
 			name: "500", fault: fakevllm.Fault{Kind: fakevllm.Status, Status: 500},
 			status: 500, has: `"code":500`, failed: 1, run: turned,
 		},
@@ -66,11 +78,11 @@ func faults() []fault {
 		},
 		{
 			name: "503", fault: fakevllm.Fault{Kind: fakevllm.Status, Status: 503, RetryAfter: 7 * time.Second},
-			status: 503, has: `"code":503`, header: map[string]string{"Retry-After": "7"}, failed: 1, run: turned,
+			status: 503, has: `"code":503`, header: map[string]string{"Retry-After": "7"}, failed: 1, run: turned, state: "held",
 		},
 		{
 			name: "429", fault: fakevllm.Fault{Kind: fakevllm.Status, Status: 429, RetryAfter: 7 * time.Second},
-			status: 429, has: `"code":429`, header: map[string]string{"Retry-After": "7"}, run: turned,
+			status: 429, has: `"code":429`, header: map[string]string{"Retry-After": "7"}, run: turned, state: "held",
 		},
 		{
 			name: "resets before the first byte", fault: fakevllm.Fault{Kind: fakevllm.ResetEarly},
@@ -90,15 +102,19 @@ func faults() []fault {
 		},
 		{
 			name: "trickles a byte a second", fault: fakevllm.Fault{Kind: fakevllm.Trickle},
+			opts: []warmroute.Option{
+				warmroute.WithIdleTimeout(10 * time.Second), warmroute.WithResponseHeaderTimeout(10 * time.Second),
+				warmroute.WithSessionTTL(24 * time.Hour), warmroute.WithScrapeInterval(20 * time.Second),
+			},
 			status: 200, has: "[DONE]", run: ran,
 		},
 		{
 			name: "ends a stream without its end mark", fault: fakevllm.Fault{Kind: fakevllm.NoEndMark},
-			status: 200, has: `"finish_reason":"length"`, failed: 0, run: ran,
+			status: 200, has: `"finish_reason":"length"`, failed: 1, run: ran,
 		},
 		{
 			name: "an error event, the client's fault", fault: fakevllm.Fault{Kind: fakevllm.ErrorEvent},
-			status: 200, has: "out of range", failed: 1, run: turned,
+			status: 200, has: "out of range", run: turned,
 		},
 		{
 			name: "an error event, the engine's fault", fault: fakevllm.Fault{Kind: fakevllm.ErrorEvent, Status: 500},
@@ -114,7 +130,7 @@ func faults() []fault {
 		},
 		{
 			name: "an HTML page", fault: fakevllm.Fault{Kind: fakevllm.HTML},
-			status: 200, has: "<html>", header: map[string]string{"Content-Type": "text/html; charset=utf-8"}, run: turned,
+			status: 200, has: "<html>", header: map[string]string{"Content-Type": "text/html; charset=utf-8"}, failed: 1, run: turned,
 		},
 		{
 			name: "an HTML page and 502", fault: fakevllm.Fault{Kind: fakevllm.HTML, Status: 502},
@@ -130,7 +146,7 @@ func faults() []fault {
 		},
 		{
 			name: "declares less than it has", fault: fakevllm.Fault{Kind: fakevllm.WrongLength, After: -500}, whole: true,
-			status: 200, failed: 0, run: ran,
+			status: 200, failed: 1, run: ran,
 		},
 		{
 			name: "headers without end", fault: fakevllm.Fault{Kind: fakevllm.EndlessHeaders},
@@ -154,14 +170,8 @@ func TestAFaultOfAnEngine(t *testing.T) {
 					require.NotEqual(t, home, others[session], "an idle fleet spreads")
 				}
 				require.NoError(t, f.engineOf(home).SetFault(c.fault))
-				a := ask{session: "s", turn: 1, whole: c.whole}
-				if c.limit > 0 {
-					ctx, cancel := context.WithTimeout(t.Context(), c.limit)
-					defer cancel()
-					a.ctx = ctx
-				}
 				id := f.newID()
-				got := read(f.transport.RoundTrip(a.request(id)))
+				got := c.ask(f, id)
 
 				assert.Equal(t, c.status, got.status, "%v", got.err)
 				assert.Contains(t, got.body, c.has)
@@ -217,7 +227,18 @@ func TestAFaultOfAnEngine(t *testing.T) {
 					placed++
 				}
 				assert.Equal(t, [2]uint64{placed, 7 - placed}, [2]uint64{r.Placed, r.Sticky}, "each request has one outcome")
-			})
+			}, c.opts...)
 		})
 	}
+}
+
+// ask sends the turn that meets the fault.
+func (c fault) ask(f *fleet, id string) seen {
+	a := ask{session: "s", turn: 1, whole: c.whole}
+	if c.limit > 0 {
+		ctx, cancel := context.WithTimeout(f.t.Context(), c.limit)
+		defer cancel()
+		a.ctx = ctx
+	}
+	return read(f.transport.RoundTrip(a.request(id)))
 }
