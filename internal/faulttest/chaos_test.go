@@ -227,6 +227,29 @@ func (c *chaos) heal() {
 	assert.NoError(c.t, c.router.SetAffinity("", true))
 }
 
+// convince asks until every replica is known to be well again: breakers close by
+// requests that work.
+func (c *chaos) convince() {
+	well := func() bool {
+		for _, m := range c.router.Stats().Pools[0].Replicas {
+			if m.State != "up" {
+				return false
+			}
+		}
+		return true
+	}
+	for i := 0; !well() && i < 200; i++ {
+		o := outcome{id: fmt.Sprint("convincing/", i)}
+		o.seen = read(c.transport.RoundTrip(ask{session: fmt.Sprint("c", i)}.request(o.id)))
+		assert.NoError(c.t, o.seen.err)
+		c.asked = append(c.asked, o)
+		time.Sleep(c.unit)
+	}
+	for _, m := range c.router.Stats().Pools[0].Replicas {
+		assert.Equal(c.t, "up", string(m.State), m.Name)
+	}
+}
+
 // checkRequests holds what the clients saw against what the engines did.
 func (c *chaos) checkRequests() {
 	count := map[string]int{}
@@ -421,9 +444,10 @@ func (c *chaos) options(base http.RoundTripper) []warmroute.Option {
 	c.told = &ledger{open: map[string]int{}}
 	opts := []warmroute.Option{
 		warmroute.WithScrapeClient(&http.Client{Transport: base}), warmroute.WithHooks(c.told),
-		warmroute.WithScrapeJitter(c.random(4, 0).Float64), warmroute.WithScrapeInterval(max(c.unit, 100*time.Millisecond)),
+		warmroute.WithScrapeJitter(func() float64 { return 0.5 }), warmroute.WithScrapeInterval(max(3*c.unit, 200*time.Millisecond)),
 		warmroute.WithSessionTTL(max(600*c.unit, time.Minute)), warmroute.WithMaxWait(30 * c.unit), warmroute.WithMaxQueue(40),
 		warmroute.WithSpill(4), warmroute.WithDebugHeaders(true),
+		warmroute.WithResponseHeaderTimeout(40 * c.unit), warmroute.WithIdleTimeout(20 * c.unit),
 	}
 	if c.seed%2 == 0 {
 		c.prefills = &prefills{Picker: balance.Default()}

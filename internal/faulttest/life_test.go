@@ -19,7 +19,8 @@ import (
 // typed reports whether a caller can tell by its type what an error is.
 func typed(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) || errors.Is(err, warmroute.ErrNoReplica) || errors.Is(err, warmroute.ErrClosed) ||
+	var late *warmroute.TimeoutError
+	return errors.As(err, &op) || errors.As(err, &late) || errors.Is(err, warmroute.ErrNoReplica) || errors.Is(err, warmroute.ErrClosed) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
