@@ -187,9 +187,11 @@ func (c *chaos) ask(ctx context.Context, a ask, id string, r *rand.Rand) {
 	}
 	reads := r.IntN(10) > 0
 	a.ctx = context.WithoutCancel(ctx)
-	limited, cancel := context.WithTimeout(a.ctx, patience)
-	defer cancel()
-	a.ctx = limited
+	if impatient || r.IntN(3) > 0 {
+		limited, cancel := context.WithTimeout(a.ctx, patience)
+		defer cancel()
+		a.ctx = limited
+	} // else the router's own timeouts have it end, or its Close
 	o := outcome{id: id}
 	resp, err := c.transport.RoundTrip(a.request(id))
 	switch {
@@ -201,11 +203,11 @@ func (c *chaos) ask(ctx context.Context, a ask, id string, r *rand.Rand) {
 			err = nil
 		}
 		o.seen, o.dropped = seen{status: resp.StatusCode, err: err}, true
-		if r.IntN(2) == 0 {
+		if a.ctx.Done() == nil || r.IntN(2) == 0 {
 			assert.NoError(c.t, resp.Body.Close())
 		}
 	}
-	o.cancelled = limited.Err() != nil
+	o.cancelled = a.ctx.Err() != nil
 	c.mu.Lock()
 	c.asked = append(c.asked, o)
 	c.mu.Unlock()
