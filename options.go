@@ -38,6 +38,7 @@ type config struct {
 	idleTimeout    time.Duration // 0: none
 	slowStart      time.Duration // 0: none
 	untrusted      bool
+	hashSeed       *uint64 // nil: a random one
 	streamUsage    bool
 	tenant         affinity.KeyFunc // nil: all are one tenant's
 	priority       bool

@@ -31,12 +31,12 @@ type pick struct {
 	ticket       *ticket // for the lease, if it has one already
 }
 
-// keyHash is 0 if the request has no key.
-func (w *pick) keyHash() uint64 {
+// keyHash is what pickers know the conversation by, 0 if the request has no key.
+func (p *pool) keyHash(w *pick) uint64 {
 	if w.session == nil {
 		return 0
 	}
-	return keyHash(w.key)
+	return p.router.hasher.hash(w.key)
 }
 
 // homeOf is the conversation's home if a request can go there.
@@ -104,7 +104,9 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
 	m.Begin()
-	m.slow.took()
+	if w.outcome != Sticky {
+		m.slow.took()
+	}
 	w.passage, _ = m.Admit(now)
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
@@ -267,7 +269,7 @@ func (w *pick) excludes(m *member) bool { return triedAlready(m, w.tried) || isA
 func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
-		Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens,
+		Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
 	}
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
@@ -277,7 +279,7 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	}
 	if req.Parent != "" {
 		parent := p.key(req, req.Parent)
-		q.Parent = keyHash(parent)
+		q.Parent = p.router.hasher.hash(parent)
 		if h := p.table.Peek(parent, now); h != nil {
 			q.ParentHome = slices.Index(p.picked, h.Value)
 		}

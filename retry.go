@@ -30,7 +30,7 @@ const (
 // neither Budget nor Backoff bounds it.
 type RetryPolicy struct {
 	// MaxAttempts bounds the attempts of a request, the first included; at least 1.
-	// 0: every endpoint once while nothing has been sent, and 2 once something was.
+	// 0: every endpoint once, and it is sent to 2 of them at the most.
 	MaxAttempts int
 	// RetrySent has a request be sent again, to another endpoint if there is one, else
 	// another rank, after a connection that broke before the answer began, a 502 or
@@ -134,13 +134,13 @@ type attempts struct {
 	replay int // that were sent before
 }
 
-// mayMore reports whether the policy allows one more attempt.
+// mayMore reports whether the policy allows one more attempt, after one that was
+// sent or not.
 func (p RetryPolicy) mayMore(n attempts, sent bool) bool {
-	most := p.MaxAttempts
-	if most == 0 && (sent || n.replay > 0) {
-		most = defaultSentAttempts
+	if p.MaxAttempts > 0 {
+		return n.made+1 < p.MaxAttempts
 	}
-	return most == 0 || n.made+1 < most
+	return !sent || n.replay+1 < defaultSentAttempts
 }
 
 // pause is how long to wait before the n-th attempt after one that was sent.

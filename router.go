@@ -58,6 +58,7 @@ type Router struct {
 	scraper  *metrics.Scraper
 	since    time.Time
 	clock    *affinity.Clock
+	hasher   keyHasher
 	closed   atomic.Bool
 	done     chan struct{} // closed by Close
 	changed  chan struct{} // tells Run that the endpoints changed
@@ -120,7 +121,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), watchers: map[uint64]*watcher{},
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), hasher: newKeyHasher(cfg.hashSeed), watchers: map[uint64]*watcher{},
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	r.pools.Store(&pools{})

@@ -1,6 +1,9 @@
 package warmroute
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // DefaultSlowStart is the default of [WithSlowStart].
 const DefaultSlowStart = 30 * time.Second
@@ -83,4 +86,32 @@ func (p *pool) holdBack(w *pick, now time.Time) {
 	if idle {
 		p.candidates, p.picked = p.candidates[:kept], p.picked[:kept]
 	}
+}
+
+// avoidSlow has a turn avoid the rooms of members in their slow start, as long as
+// another takes it. The pool's lock is held.
+func (p *pool) avoidSlow(a *waiter, now time.Time) {
+	if p.router.cfg.slowStart == 0 {
+		return
+	}
+	before, n := len(a.Avoid), 0
+	members := *p.members.Load()
+	for _, m := range members {
+		if takes(m, a) {
+			n++
+		}
+	}
+	for _, m := range members {
+		if takes(m, a) && !m.slow.offers(m.ramp(now), n) {
+			a.Avoid = append(a.Avoid, m.room)
+		}
+	}
+	if !p.admission.Takes(a.Avoid) {
+		a.Avoid = a.Avoid[:before]
+	}
+}
+
+// takes reports whether a member's room takes the turn.
+func takes(m *member, a *waiter) bool {
+	return m.room.Open && !m.room.Draining && !slices.Contains(a.Avoid, m.room)
 }

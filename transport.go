@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -87,18 +88,21 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	closed := false
+	var open io.Closer // a body that no attempt has taken over
+	if req.Body != nil {
+		open = req.Body
+	}
 	defer func() {
 		// Also when a key function or the base panics. An attempt that got an
 		// answer leaves the body to the base, which may be sending it yet.
-		if resp == nil && !closed {
-			closeBody(req)
+		if resp == nil && open != nil {
+			_ = open.Close() // the request has an error already
 		}
 	}()
 	route, body, err := t.router.inspect(req)
 	if err != nil {
 		if errors.Is(err, errStillReading) {
-			closed = true // by inspect
+			open = nil // inspect closes it
 			err = context.Cause(req.Context())
 		}
 		return nil, err
@@ -106,6 +110,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	defer body.forget()
 	var last error
 	var n attempts
+	again := false // the body is to be had again
 	for ; ; n.made++ {
 		lease, err := t.router.route(req.Context(), &route)
 		if err != nil {
@@ -114,26 +119,32 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			}
 			return nil, err
 		}
-		if n.replay > 0 {
+		if again {
 			if body, err = body.again(req); err != nil {
 				lease.Done(Result{GivenUp: true, NoTokens: true})
 				return nil, err
+			}
+			if body.ReadCloser != nil {
+				open = body.ReadCloser
 			}
 		}
 		if n.made > 0 {
 			lease.pool.counts.retries.Add(1)
 		}
 		resp, next, err := t.attempt(req, body, lease, &route, n)
-		closed = closed || next != nextUnsent // by the attempt
+		if next != nextUnsent {
+			open = nil
+		}
 		if next == nextNone {
 			return resp, err
 		}
-		last = err
+		last, again = err, next == nextReplay
 		if route.since.IsZero() {
 			route.since = lease.routed.Add(-lease.waited)
 		}
 		if next == nextReplay {
 			if err := sleep(req.Context(), t.router.cfg.retry.pause(n.replay)); err != nil {
+				lease.pool.counts.routed(lease)
 				return nil, err
 			}
 			n.replay++
@@ -237,12 +248,6 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 func isDialError(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close() // the request has an answer or an error already
-	}
 }
 
 // exchange is one request as it leaves and the body of its answer, in one piece

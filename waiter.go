@@ -120,9 +120,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.Home = a.parent.room
 	}
 	if p.admission.cfg.Choose != nil {
-		a.request = balance.Request{Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		a.request = balance.Request{Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
 		if req.Parent != "" {
-			a.request.Parent = keyHash(p.key(req, req.Parent))
+			a.request.Parent = p.router.hasher.hash(p.key(req, req.Parent))
 		}
 	}
 	if len(w.tried) > 0 || len(w.avoid) > 0 || w.adapter != "" {
@@ -135,6 +135,10 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
 		return errReleased
 	}
+	avoid := len(a.Avoid)
+	if a.Home == nil {
+		p.avoidSlow(a, now)
+	}
 	if !p.admission.Arrive(&a.Turn, now) {
 		p.admission.overloaded.Add(1)
 		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
@@ -142,6 +146,11 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 	switch {
 	case a.Room() == nil:
 		p.pump(now)
+		if len(a.Avoid) > avoid && a.member == nil && !a.released {
+			// Better there than in the queue.
+			a.Avoid = a.Avoid[:avoid]
+			p.pump(now)
+		}
 	case home != nil && home.room == a.Room():
 		p.begin(a, home, now)
 	default:
@@ -228,6 +237,9 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.passage, _ = m.Admit(now)
 	if a.passage.Probe() {
 		p.closeProbed(m, now)
+	}
+	if a.session == nil || a.session.Home() != m.home {
+		m.slow.took()
 	}
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)
