@@ -163,29 +163,31 @@ func TestAnEngineFlaps(t *testing.T) {
 // A replica that leaves while a request of it is under way and comes back under
 // its address is another one, whose counts begin at zero and stay right.
 func TestAReplicaLeavesAndReturns(t *testing.T) {
-	virtual(t, []int{1, 1}, func(t *testing.T, f *fleet) {
-		home := f.ok(ask{session: "s"}).replica
-		url := "http://" + home
-		resp, err := f.transport.RoundTrip(ask{session: "s", turn: 1, tokens: 500}.request(f.newID()))
-		require.NoError(t, err)
-		require.NoError(t, f.router.Remove(url))
-		require.ErrorIs(t, f.router.Remove(url), warmroute.ErrUnknownReplica)
-		require.NoError(t, f.router.Add(warmroute.Endpoint{URL: url}))
-		require.ErrorIs(t, f.router.Add(warmroute.Endpoint{URL: url}), warmroute.ErrDuplicate)
-		assert.Equal(t, 1, f.router.Stats().Pools[0].InFlight, "on the one that has left")
-		assert.Zero(t, f.replicas()[home].InFlight)
-		assert.Zero(t, f.replicas()[home].Sessions)
-		got := read(resp, nil)
-		require.NoError(t, got.err)
-		f.quiet()
-		m := f.replicas()[home]
-		assert.Equal(t, [3]uint64{}, [3]uint64{m.Sticky, m.Placed, m.Failed})
-		time.Sleep(2 * time.Second)
-		next := f.ok(ask{session: "s", turn: 2})
-		assert.Equal(t, "placed", next.outcome)
-		again := f.ok(ask{session: "s", turn: 3})
-		assert.Equal(t, [2]string{next.replica, "sticky"}, [2]string{again.replica, again.outcome})
-	})
+	for _, residency := range []warmroute.Residency{warmroute.ResidencyAuto, warmroute.ResidencyOff} {
+		virtual(t, []int{1, 1}, func(t *testing.T, f *fleet) {
+			home := f.ok(ask{session: "s"}).replica
+			url := "http://" + home
+			resp, err := f.transport.RoundTrip(ask{session: "s", turn: 1, tokens: 500}.request(f.newID()))
+			require.NoError(t, err)
+			require.NoError(t, f.router.Remove(url))
+			require.ErrorIs(t, f.router.Remove(url), warmroute.ErrUnknownReplica)
+			require.NoError(t, f.router.Add(warmroute.Endpoint{URL: url}))
+			require.ErrorIs(t, f.router.Add(warmroute.Endpoint{URL: url}), warmroute.ErrDuplicate)
+			assert.Equal(t, 1, f.router.Stats().Pools[0].InFlight, "on the one that has left")
+			assert.Zero(t, f.replicas()[home].InFlight)
+			assert.Zero(t, f.replicas()[home].Sessions)
+			got := read(resp, nil)
+			require.NoError(t, got.err)
+			f.quiet()
+			m := f.replicas()[home]
+			assert.Equal(t, [3]uint64{}, [3]uint64{m.Sticky, m.Placed, m.Failed})
+			time.Sleep(2 * time.Second)
+			next := f.ok(ask{session: "s", turn: 2})
+			assert.Equal(t, "placed", next.outcome)
+			again := f.ok(ask{session: "s", turn: 3})
+			assert.Equal(t, [2]string{next.replica, "sticky"}, [2]string{again.replica, again.outcome})
+		}, warmroute.WithResidency(residency))
+	}
 }
 
 // An engine that comes back with other ranks: more are used as they are found.
