@@ -38,7 +38,9 @@ func streamed(body string) func(*http.Request) (*http.Response, error) {
 }
 
 func status(code int) func(*http.Request) (*http.Response, error) {
-	return func(*http.Request) (*http.Response, error) { return reply(code, "application/json", strings.NewReader(`{}`)), nil }
+	return func(*http.Request) (*http.Response, error) {
+		return reply(code, "application/json", strings.NewReader(`{}`)), nil
+	}
 }
 
 var errReset = errors.New("connection reset by peer")
@@ -137,7 +139,9 @@ func (b brokenReader) Read(p []byte) (int, error) {
 }
 
 func TestWhatCountsAgainstAReplica(t *testing.T) {
-	event := func(s string) func(*http.Request) (*http.Response, error) { return streamed("data: " + s + "\n\ndata: [DONE]\n\n") }
+	event := func(s string) func(*http.Request) (*http.Response, error) {
+		return streamed("data: " + s + "\n\ndata: [DONE]\n\n")
+	}
 	cancelled := func(t *testing.T, transport http.RoundTripper) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -30,7 +30,7 @@ func TestRetries(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		opts     []warmroute.Option
-		hosts    int // that fail; one more does not
+		hosts    int                                         // that fail; one more does not
 		fails    func(*http.Request) (*http.Response, error) // nil: they cannot be reached
 		attempts int
 		status   int // 0: an error
@@ -114,7 +114,9 @@ func TestRetries(t *testing.T) {
 
 func TestARetryHasTheWholeBody(t *testing.T) {
 	const text = `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`
-	getBody := func(req *http.Request) { req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil } }
+	getBody := func(req *http.Request) {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+	}
 	for _, tc := range []struct {
 		name    string
 		change  func(*http.Request)
@@ -296,11 +298,17 @@ func TestRetryPolicyIsRefused(t *testing.T) {
 // requests by itself.
 func TestNoEngineSeesAPostTwice(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
-		"plain":                       func(*http.Request) {},
-		"idempotency key":             func(req *http.Request) { req.Header.Set("Idempotency-Key", "k") },
-		"the other idempotency key":   func(req *http.Request) { req.Header.Set("X-Idempotency-Key", "k") },
-		"idempotency key, no body":    func(req *http.Request) { req.Header.Set("Idempotency-Key", "k"); req.Body, req.GetBody, req.ContentLength = nil, nil, 0 },
-		"idempotency key, empty body": func(req *http.Request) { req.Header.Set("Idempotency-Key", "k"); req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0 },
+		"plain":                     func(*http.Request) {},
+		"idempotency key":           func(req *http.Request) { req.Header.Set("Idempotency-Key", "k") },
+		"the other idempotency key": func(req *http.Request) { req.Header.Set("X-Idempotency-Key", "k") },
+		"idempotency key, no body": func(req *http.Request) {
+			req.Header.Set("Idempotency-Key", "k")
+			req.Body, req.GetBody, req.ContentLength = nil, nil, 0
+		},
+		"idempotency key, empty body": func(req *http.Request) {
+			req.Header.Set("Idempotency-Key", "k")
+			req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var posts atomic.Int32

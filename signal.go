@@ -7,15 +7,13 @@ import (
 )
 
 // signal is what a result says of the replica, beyond what its exported fields
-// do.
+// do: zero, a failure if there is an error, else a success.
 type signal uint8
 
 const (
-	// signalByErr: a failure if there is an error, else a success.
-	signalByErr signal = iota
 	// signalNone: nothing. The request was the client's to get wrong, or one that
 	// a server answers whose engine is dead.
-	signalNone
+	signalNone signal = iota + 1
 	// signalPossible: a failure that may be the client's.
 	signalPossible
 )

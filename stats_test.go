@@ -161,6 +161,10 @@ func TestPrometheusText(t *testing.T) {
 	assert.InDelta(t, 1, value("warmroute_gap_turns_total"), 0)
 	assert.InDelta(t, 2, value("warmroute_gap_expected_ratio", "up_to", "+Inf"), 0, "of both replicas")
 	assert.InDelta(t, 0, value("warmroute_max_running"), 0)
+	assert.InDelta(t, 0, value("warmroute_breaker_state"), 0)
+	for _, name := range []string{"warmroute_retries_total", "warmroute_retries_refused_total", "warmroute_timeouts_total", "warmroute_breaker_opens_total"} {
+		assert.InDelta(t, 0, value(name), 0)
+	}
 	assert.NotContains(t, families, "warmroute_prefill_tokens_per_second", "not learned yet")
 	lease = route(t, router, warmroute.Request{Model: `m"\`})
 	if lease.Replica().InFlight() > 1 { // the other one has a request in flight
