@@ -276,3 +276,40 @@ func TestCloseInTheMiddleOfEverything(t *testing.T) {
 		require.ErrorIs(t, f.router.Run(t.Context()), warmroute.ErrClosed)
 	}, warmroute.WithResidency(2000))
 }
+
+// An engine that comes back as another model says itself that it does not serve
+// the one that is asked for. That is no failure of the replica, and its
+// conversations find it again when it is what it was.
+func TestAnEngineComesBackAsAnotherModel(t *testing.T) {
+	virtual(t, []int{1, 1}, func(t *testing.T, f *fleet) {
+		home := f.ok(ask{session: "s", model: "sim"}).replica
+		other := f.ok(ask{session: "t", model: "sim"}).replica
+		require.NotEqual(t, home, other)
+		e := f.engineOf(home)
+		e.Stop()
+		e.StartAs(0, "another")
+		time.Sleep(3 * time.Second)
+		for range 10 {
+			got := f.do(ask{session: "u", model: "sim"})
+			require.NoError(t, got.err)
+			if got.status != 200 {
+				assert.Equal(t, 404, got.status)
+				assert.Contains(t, got.body, "does not exist")
+				assert.Equal(t, home, got.replica)
+			}
+			next := f.ok(ask{session: "t", turn: 1, model: "sim"})
+			assert.Equal(t, [2]string{other, "sticky"}, [2]string{next.replica, next.outcome})
+		}
+		f.quiet()
+		for name, m := range f.replicas() {
+			assert.Zero(t, m.Failed, name)
+			assert.Equal(t, "up", string(m.State), name)
+		}
+		e.Stop()
+		e.StartAs(0, "sim")
+		time.Sleep(time.Minute)
+		for i := range 6 {
+			f.ok(ask{session: fmt.Sprint("v", i), model: "sim"})
+		}
+	})
+}
