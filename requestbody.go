@@ -266,7 +266,7 @@ type outgoingBody struct {
 
 	mu      sync.Mutex // never held over a call of inner
 	passed  int64      // bytes read of it
-	faulty  bool       // reading it failed
+	faulty  bool       // reading it failed, or it has another length
 	started bool       // something was read
 	settled bool       // there is no other attempt
 	closing bool       // Close was called before it was settled
@@ -286,6 +286,8 @@ func (b *outgoingBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	b.passed += int64(n)
 	whole := b.length > 0 && b.passed == b.length
+	// The caller has declared another length, for which a transport fails.
+	lie := b.length > 0 && (b.passed > b.length || err == io.EOF && b.passed < b.length)
 	b.mu.Unlock()
 	if whole && errors.Is(err, http.ErrBodyReadAfterClose) {
 		// http.Transport reads once more after the last byte, to see that there
@@ -294,7 +296,7 @@ func (b *outgoingBody) Read(p []byte) (int, error) {
 		// for a failure it would cut that answer off.
 		err = io.EOF
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF || lie {
 		b.mu.Lock()
 		b.faulty = true
 		b.mu.Unlock()

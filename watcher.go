@@ -213,7 +213,7 @@ func (w *watcher) store(page metrics.Page) {
 // note draws from a page what it shows of the engine's life, and holds what was
 // claimed of the engine against what it has counted.
 func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
-	at := page.Time
+	at := w.router.clock.Steady(page.Time) // it becomes a number that is compared with LastUse
 	engines := 1
 	if s.Engine == "" {
 		engines = len(page.Engines)
@@ -238,7 +238,7 @@ func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
 	} {
 		if e.happened {
 			w.log(e.level, "engine "+e.reason, "replica", m.Name())
-			w.changed(m, e.reason, at)
+			w.changed(m, e.reason, page.Time)
 		}
 	}
 	w.anew = w.anew || c.restarted

@@ -104,7 +104,7 @@ func (b *Breaker) State(now time.Time) BreakerState {
 	switch until := b.until.Load(); {
 	case until == 0:
 		return BreakerClosed
-	case now.UnixNano() < until:
+	case ahead(until, now, b.cfg.MaxOpenFor):
 		return BreakerOpen
 	}
 	return BreakerHalfOpen
@@ -119,7 +119,7 @@ func (b *Breaker) Allows(now time.Time) bool {
 	if until == 0 {
 		return true
 	}
-	if now.UnixNano() < until {
+	if ahead(until, now, b.cfg.MaxOpenFor) {
 		return false
 	}
 	b.mu.Lock()
@@ -131,7 +131,7 @@ func (b *Breaker) Allows(now time.Time) bool {
 // longer than the breaker is ever open does not keep others from being made: it
 // may be one whose answer is just long.
 func (b *Breaker) hasProbe(now time.Time) bool {
-	return b.probes < b.cfg.Probes || now.Sub(b.probedAt) >= b.cfg.MaxOpenFor
+	return b.probes < b.cfg.Probes || now.Sub(b.probedAt).Abs() >= b.cfg.MaxOpenFor
 }
 
 // Begin counts a request in. ok is what [Breaker.Allows] would say, in the same
@@ -148,7 +148,7 @@ func (b *Breaker) Begin(now time.Time) (p Pass, ok bool) {
 	switch until := b.until.Load(); {
 	case until == 0:
 		return p, true
-	case now.UnixNano() < until || !b.hasProbe(now):
+	case ahead(until, now, b.cfg.MaxOpenFor) || !b.hasProbe(now):
 		return p, false
 	}
 	b.probes = min(b.probes, b.cfg.Probes-1) + 1
@@ -214,7 +214,7 @@ func (b *Breaker) failed(p Pass, now time.Time, certain bool) (opened bool) {
 		if int(n) < b.cfg.Consecutive && !b.tooMany(now) {
 			return false
 		}
-	case now.UnixNano() < until:
+	case ahead(until, now, b.cfg.MaxOpenFor):
 		return false // it is open
 	case !certain:
 		b.release(p)

@@ -21,8 +21,18 @@ type health struct {
 }
 
 func (h *health) down(now time.Time) bool {
-	until := h.until.Load()
-	return until != 0 && now.UnixNano() < until
+	return ahead(h.until.Load(), now, maxPause)
+}
+
+// ahead reports whether until, in Unix nanoseconds, is yet to come, and no more
+// than most away: then the clock was set back meanwhile, and nobody is to be left
+// out until it has caught up.
+func ahead(until int64, now time.Time, most time.Duration) bool {
+	if until == 0 {
+		return false
+	}
+	left := time.Duration(until - now.UnixNano())
+	return 0 < left && left <= most
 }
 
 func (h *health) failed(now time.Time) {

@@ -157,7 +157,7 @@ func (r *Replica) Hold(now time.Time, d time.Duration) {
 // [Replica.Hold].
 func (r *Replica) Held(now time.Time) bool {
 	until := r.server.health.held.Load()
-	return until != 0 && now.UnixNano() < until
+	return ahead(until, now, maxHeld)
 }
 
 // Returned is when the replica came back last: a breaker closed, or that was

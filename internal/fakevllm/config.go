@@ -110,6 +110,10 @@ type Config struct {
 	// "X-Session-Id".
 	LogHeader string
 
+	// CountHeader names a request header by whose value POST requests are
+	// counted; see Server.Delivery. Default none.
+	CountHeader string
+
 	// Seed decides the words of the answers and the ids.
 	Seed uint64
 }

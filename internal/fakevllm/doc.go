@@ -17,6 +17,10 @@
 // Only ids, and the choice of a rank for requests that name none, follow the
 // order in which requests reach the server.
 //
+// It misbehaves when told to: see [Server.SetFault], [Server.Stop],
+// [Server.StartAs], [Server.Flap], [Server.Sleep], and [Server.Listen] for what a
+// connection goes through.
+//
 // It never runs a model. Sampling parameters, stop strings, tool calls,
 // several answers to one request, stored responses and LoRA adapters are not
 // simulated: what changes only the words of an answer is ignored, what would

@@ -23,6 +23,7 @@ type engine struct {
 	sched  scheduler
 	ended  bool
 	counts counts
+	hold   hold
 }
 
 // counts are a rank's totals since the start.
@@ -67,6 +68,9 @@ func (e *engine) loop(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
+			return
+		}
+		if !e.awaitFreed(ctx) {
 			return
 		}
 		st := e.begin()
@@ -136,7 +140,7 @@ func (e *engine) end() {
 	defer e.mu.Unlock()
 	e.ended = true
 	e.dropAborted()
-	for _, q := range e.sched.empty() {
+	for _, q := range e.sched.empty(byError) {
 		e.settle(q, time.Now())
 	}
 }

@@ -67,14 +67,14 @@ func (s *Server) serveFace(decode decoder) http.HandlerFunc {
 			s.refuse(w, r, err)
 			return
 		}
-		q.path, q.session = r.URL.Path, r.Header.Get(s.cfg.LogHeader)
+		q.path, q.session, q.id = r.URL.Path, r.Header.Get(s.cfg.LogHeader), r.Header.Get(s.cfg.CountHeader)
 		s.generate(w, r, c, q)
 	}
 }
 
 // newSequence checks what all endpoints check alike.
 func (s *Server) newSequence(c *call) (*sequence, *apiError) {
-	if c.model != "" && c.model != s.cfg.Model {
+	if c.model != "" && c.model != s.life.Load().model {
 		return nil, unknownModel(c.model)
 	}
 	longest := s.cfg.MaxModelLen
@@ -113,16 +113,24 @@ func (s *Server) newSequence(c *call) (*sequence, *apiError) {
 // generate runs a request and answers it.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, c *call, q *sequence) {
 	rank, refusal := s.pinnedRank(r)
+	fault := s.fault.Load()
+	if refusal == nil {
+		refusal = fault.refusal(len(s.life.Load().ranks))
+	}
 	if refusal != nil && !c.stream {
 		s.refuse(w, r, refusal)
 		return
 	}
 	res := &result{
-		id: s.newID(), created: time.Now().Unix(), model: s.cfg.Model, system: s.fingerprint(),
+		id: s.newID(), created: time.Now().Unix(), model: s.life.Load().model, system: s.fingerprint(),
 		prompt: q.prompt, text: q.text, details: !s.cfg.NoUsageDetails,
 	}
 	var engine *engine
-	if refusal == nil {
+	switch {
+	case refusal != nil:
+	case fault.Kind == Abort:
+		res.finish = byAbort
+	default:
 		var err error
 		if engine, err = s.submit(q, rank); err != nil {
 			s.refuse(w, r, engineDead())
@@ -135,12 +143,28 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, c *call, q *se
 		return
 	}
 	out := newSSE(w)
+	finish := res.finish
+	res.finish = unfinished
 	c.face.open(out, res)
 	if refusal != nil {
 		c.face.fail(out, refusal)
 		return
 	}
+	if finish == byAbort {
+		aborted(out, c.face, res)
+		return
+	}
 	stream(r.Context(), out, c.face, q, engine, res)
+}
+
+// aborted ends a stream whose request the engine itself has aborted.
+func aborted(out *sse, f face, res *result) {
+	if res.generated == 0 {
+		f.first(out, res)
+	}
+	res.finish = byAbort
+	f.tokens(out, res, "")
+	f.last(out, res)
 }
 
 // answer waits for the whole answer.
@@ -178,7 +202,7 @@ func stream(ctx context.Context, out *sse, f face, q *sequence, e *engine, res *
 			}
 			text := res.text.part(res.generated, n)
 			res.generated += n
-			if res.generated == p.generated && p.finish != byError {
+			if res.generated == p.generated && p.finish != byError && p.finish != byAbort {
 				res.finish = p.finish
 			}
 			f.tokens(out, res, text)
@@ -187,6 +211,9 @@ func stream(ctx context.Context, out *sse, f face, q *sequence, e *engine, res *
 		case unfinished:
 		case byError:
 			f.fail(out, engineDead())
+			return
+		case byAbort:
+			aborted(out, f, res)
 			return
 		default:
 			f.last(out, res)

@@ -49,6 +49,13 @@ func (s *Server) newRoutes() map[string]route {
 // ServeHTTP implements [http.Handler]. The end of the request's context ends
 // its run, as a client that disconnects does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		s.deliveries.add(r.Header.Get(s.cfg.CountHeader), Delivery{Seen: 1})
+	}
+	w, served := s.serveFaulty(w, r, s.faultOf(r))
+	if served {
+		return
+	}
 	found, ok := s.routes[r.URL.Path]
 	if !ok {
 		bare := strings.TrimSuffix(r.URL.Path, "/")
@@ -115,13 +122,13 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 		MaxModelLen int          `json:"max_model_len"`
 		Permission  []permission `json:"permission"`
 	}
-	now := time.Now().Unix()
+	now, served := time.Now().Unix(), s.life.Load().model
 	writeJSON(w, http.StatusOK, struct {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
 	}{"list", []model{{
-		ID: s.cfg.Model, Object: "model", Created: now, OwnedBy: "vllm",
-		Root: s.cfg.Model, MaxModelLen: s.cfg.MaxModelLen,
+		ID: served, Object: "model", Created: now, OwnedBy: "vllm",
+		Root: served, MaxModelLen: s.cfg.MaxModelLen,
 		Permission: []permission{{
 			ID: s.newID().with("modelperm-"), Object: "model_permission", Created: now,
 			AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
@@ -133,23 +140,24 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 // about load. The text form is vLLM's default.
 func (s *Server) serveServerInfo(w http.ResponseWriter, r *http.Request) {
 	var config any
+	life := s.life.Load()
 	switch format := r.URL.Query().Get("config_format"); format {
 	case "json":
 		config = map[string]any{
 			"model_config": map[string]any{
-				"model": s.cfg.Model, "served_model_name": s.cfg.Model, "max_model_len": s.cfg.MaxModelLen,
+				"model": life.model, "served_model_name": life.model, "max_model_len": s.cfg.MaxModelLen,
 			},
 			"cache_config": map[string]any{
-				"block_size": s.cfg.BlockSize, "num_gpu_blocks": s.cfg.Blocks * s.cfg.Ranks, "enable_prefix_caching": true,
+				"block_size": s.cfg.BlockSize, "num_gpu_blocks": s.cfg.Blocks * len(life.ranks), "enable_prefix_caching": true,
 			},
-			"parallel_config": map[string]any{"data_parallel_size": s.cfg.Ranks},
+			"parallel_config": map[string]any{"data_parallel_size": len(life.ranks)},
 			"scheduler_config": map[string]any{
 				"max_num_seqs": s.cfg.MaxNumSeqs, "max_num_batched_tokens": s.cfg.MaxBatchedTokens, "policy": "fcfs",
 			},
 		}
 	case "", "text":
 		config = fmt.Sprintf("model='%s', max_seq_len=%d, data_parallel_size=%d, served_model_name=%s, enable_prefix_caching=True",
-			s.cfg.Model, s.cfg.MaxModelLen, s.cfg.Ranks, s.cfg.Model)
+			life.model, s.cfg.MaxModelLen, len(life.ranks), life.model)
 	default:
 		s.refuse(w, r, invalid("config_format", "Input should be 'text' or 'json'"))
 		return

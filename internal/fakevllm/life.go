@@ -13,6 +13,7 @@ import (
 // without.
 type life struct {
 	started time.Time
+	model   string
 	ranks   []*engine
 	fronts  []*balancer // one an API server
 
@@ -26,17 +27,17 @@ type life struct {
 	loops       sync.WaitGroup // of the engines
 }
 
-func (s *Server) newLife() *life {
-	l := &life{started: time.Now()}
+func (s *Server) newLife(ranks int, model string) *life {
+	l := &life{started: time.Now(), model: model}
 	l.connections, l.cut = context.WithCancelCause(context.Background())
 	l.engines, l.end = context.WithCancel(context.Background())
 	blind := s.version(0, 14) && !s.version(0, 27) && !s.cfg.MoE
 	for i := range s.cfg.APIServers {
 		l.fronts = append(l.fronts, &balancer{
-			blind: blind, given: make([]int, s.cfg.Ranks), start: s.cfg.Ranks * i / s.cfg.APIServers,
+			blind: blind, given: make([]int, ranks), start: ranks * i / s.cfg.APIServers,
 		})
 	}
-	for rank := range s.cfg.Ranks {
+	for rank := range ranks {
 		e := newEngine(rank, &s.cfg, &s.runs)
 		l.ranks = append(l.ranks, e)
 		l.loops.Go(func() { e.loop(l.engines) })
@@ -62,6 +63,7 @@ func (s *Server) Stop() {
 	}
 	s.stopped = true
 	l := s.life.Load()
+	s.settleFault()
 	s.mu.Unlock()
 	l.cut(errReset)
 	l.trips.Wait()
@@ -71,15 +73,7 @@ func (s *Server) Stop() {
 
 // Start starts a stopped server anew: its caches are cold and its counters
 // zero.
-func (s *Server) Start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped || s.closed {
-		return
-	}
-	s.life.Store(s.newLife())
-	s.stopped = false
-}
+func (s *Server) Start() { s.StartAs(0, "") }
 
 // Close ends the ranks and waits for them and for the handlers of round trips.
 // Requests under way end with an error; ServeHTTP answers like a server whose
@@ -89,6 +83,8 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	l := s.life.Load()
+	close(s.fault.Swap(&faulted{over: make(chan struct{})}).over) // lets go whom it holds
+	s.settleFault()
 	s.mu.Unlock()
 	l.end()
 	l.trips.Wait()
@@ -103,7 +99,7 @@ func (s *Server) enter() (*life, error) {
 	switch {
 	case s.closed:
 		return nil, http.ErrServerClosed
-	case s.stopped:
+	case s.stopped || s.fault.Load().Kind == Refuse:
 		return nil, errRefused
 	}
 	l := s.life.Load()

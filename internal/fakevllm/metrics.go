@@ -13,6 +13,7 @@ type sample struct {
 	usage            float64
 	queries, found   int
 	preemptions      int
+	asleep           bool
 	counts           counts
 }
 
@@ -26,6 +27,7 @@ func (e *engine) sample() sample {
 		usage:   e.sched.pool.usage(),
 		queries: e.sched.queries, found: e.sched.found,
 		preemptions: e.sched.preemptions,
+		asleep:      e.hold.asleep,
 		counts:      e.counts,
 	}
 	s.counts.stepTokens = e.counts.stepTokens.clone()
@@ -34,8 +36,8 @@ func (e *engine) sample() sample {
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	p := &metricsPage{model: `model_name="` + escapeLabel(s.cfg.Model) + `"`}
 	life := s.life.Load()
+	p := &metricsPage{model: `model_name="` + escapeLabel(life.model) + `"`}
 	if s.cfg.APIServers == 1 {
 		p.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
 		p.line("process_start_time_seconds", float64(life.started.UnixNano())/1e9)
@@ -65,8 +67,8 @@ func (s *Server) engineMetrics(p *metricsPage) {
 		each(`reason="capacity"`, func(r *sample) float64 { return float64(r.waiting) }),
 		each(`reason="deferred"`, constant(0)))
 	p.gauge(prefix+"engine_sleep_state", "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
-		each(`sleep_state="awake"`, constant(1)),
-		each(`sleep_state="weights_offloaded"`, constant(0)),
+		each(`sleep_state="awake"`, func(r *sample) float64 { return oneIf(!r.asleep) }),
+		each(`sleep_state="weights_offloaded"`, func(r *sample) float64 { return oneIf(r.asleep) }),
 		each(`sleep_state="discard_all"`, constant(0)))
 	p.gauge(prefix+"kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.",
 		each("", func(r *sample) float64 { return r.usage }))
@@ -112,7 +114,7 @@ func (s *Server) cacheConfigInfo(p *metricsPage) {
 			`num_cpu_blocks="None",num_gpu_blocks="%d",num_gpu_blocks_override="%d",`+
 			`prefix_caching_hash_algo="sha256",sliding_window="None"}`,
 			s.cfg.BlockSize, rank, pythonFloat(float64(tokens)/float64(s.cfg.MaxModelLen)), tokens,
-			s.cfg.Blocks*s.cfg.Ranks, s.cfg.Blocks), 1)
+			s.cfg.Blocks*len(p.ranks), s.cfg.Blocks), 1)
 	}
 }
 
@@ -123,6 +125,13 @@ type series struct {
 }
 
 func each(label string, value func(*sample) float64) series { return series{label, value} }
+
+func oneIf(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}
 
 func constant(v float64) func(*sample) float64 { return func(*sample) float64 { return v } }
 

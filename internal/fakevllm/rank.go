@@ -27,9 +27,10 @@ func (s *Server) pinnedRank(r *http.Request) (int, *apiError) {
 	if !ok {
 		return balanced, nil
 	}
+	ranks := len(s.life.Load().ranks)
 	rank, err := strconv.Atoi(text)
-	if err != nil || rank < 0 || rank >= s.cfg.Ranks {
-		return balanced, bad("", "data_parallel_rank %s is out of range [0, %d).", text, s.cfg.Ranks)
+	if err != nil || rank < 0 || rank >= ranks {
+		return balanced, bad("", "data_parallel_rank %s is out of range [0, %d).", text, ranks)
 	}
 	return rank, nil
 }

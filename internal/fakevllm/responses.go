@@ -151,6 +151,9 @@ func (f *responsesFace) response(r *result) *response {
 	if r.finish == byLength {
 		o.Status, o.IncompleteDetails = "incomplete", &incompleteDetails{"max_output_tokens"}
 	}
+	if r.finish == byAbort {
+		o.Status = "cancelled"
+	}
 	o.Output = append(o.Output, f.message(r.id.with("msg_"), r))
 	u := &responsesUsage{Input: r.prompt, Output: r.generated, Total: r.prompt + r.generated}
 	u.InputDetails.Cached = r.cached

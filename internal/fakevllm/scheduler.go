@@ -12,7 +12,7 @@ const (
 	unfinished finish = iota
 	byStop            // the answer ended by itself
 	byLength          // the answer reached its limit
-	byAbort           // the client went away
+	byAbort           // the client went away, or the engine shuts down or sleeps
 	byError           // the engine ended
 )
 
@@ -52,6 +52,7 @@ type sequence struct {
 	finish      finish
 
 	path, session       string // for the log
+	id                  string // for the deliveries
 	arrived, firstToken time.Time
 	news                chan struct{} // signalled when generated or finish changed
 }
@@ -319,12 +320,13 @@ func (s *scheduler) complete() []*sequence {
 	return advanced
 }
 
-// empty removes every request, for an engine that ends, and returns them.
-func (s *scheduler) empty() []*sequence {
+// empty removes every request, for an engine that ends or aborts them, and
+// returns them.
+func (s *scheduler) empty(as finish) []*sequence {
 	all := append(s.running, s.waiting...)
 	s.running, s.waiting, s.aborts = nil, nil, 0
 	for _, q := range all {
-		q.finish = byError
+		q.finish = as
 		s.free(q)
 	}
 	return all

@@ -11,17 +11,20 @@ import (
 // Server is a simulated vLLM server. It is an [http.Handler] and an
 // [http.RoundTripper], both safe for concurrent use.
 type Server struct {
-	cfg    Config
-	major  int // of the version
-	minor  int
-	routes map[string]route
-	runs   runLog
-	ids    atomic.Uint64
-	life   atomic.Pointer[life]
+	cfg        Config
+	major      int // of the version
+	minor      int
+	routes     map[string]route
+	runs       runLog
+	ids        atomic.Uint64
+	life       atomic.Pointer[life]
+	fault      atomic.Pointer[faulted]
+	deliveries deliveries
 
 	mu      sync.Mutex
 	stopped bool
 	closed  bool
+	sockets map[*Socket]struct{}
 }
 
 // New starts a server. The error names a field of cfg that is out of its
@@ -34,7 +37,8 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, runs: runLog{size: cfg.LogSize}}
 	s.major, s.minor, _ = parseVersion(cfg.Version)
 	s.routes = s.newRoutes()
-	s.life.Store(s.newLife())
+	s.fault.Store(&faulted{over: make(chan struct{})})
+	s.life.Store(s.newLife(cfg.Ranks, cfg.Model))
 	return s, nil
 }
 
@@ -52,7 +56,14 @@ func (s *Server) submit(q *sequence, rank int) (*engine, error) {
 		front := mix(mix(s.cfg.Seed, 'a'), uint64(q.text)) % uint64(len(l.fronts))
 		rank = l.fronts[front].choose(l)
 	}
-	return l.ranks[rank], l.ranks[rank].submit(q)
+	if rank >= len(l.ranks) {
+		return nil, errEngineDead // it was started anew with fewer meanwhile
+	}
+	if err := l.ranks[rank].submit(q); err != nil {
+		return nil, err
+	}
+	s.deliveries.add(q.id, Delivery{Run: 1})
+	return l.ranks[rank], nil
 }
 
 // newID returns an id that repeats with the seed and the order of requests.
@@ -61,8 +72,8 @@ func (s *Server) newID() id { return id(mix(mix(s.cfg.Seed, 'i'), s.ids.Add(1)))
 // fingerprint is the system_fingerprint of the answers.
 func (s *Server) fingerprint() string {
 	parallel := ""
-	if s.cfg.Ranks > 1 {
-		parallel = "-dp" + strconv.Itoa(s.cfg.Ranks)
+	if ranks := len(s.life.Load().ranks); ranks > 1 {
+		parallel = "-dp" + strconv.Itoa(ranks)
 	}
 	return fmt.Sprintf("vllm-%s%s-%08x", s.cfg.Version, parallel, uint32(mix(s.cfg.Seed, 'f')))
 }

@@ -3,6 +3,7 @@ package fakevllm
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -78,7 +79,10 @@ type roundTrip struct {
 	once   sync.Once
 	begun  chan struct{} // closed when status and sent are set
 	status int           // 0 if the handler ended without an answer
+	failed error         // in place of an answer
 	sent   http.Header
+
+	declared, written int64 // bytes of the body, the handler's; declared is negative if it did not say
 
 	body buffer
 }
@@ -87,7 +91,10 @@ func (t *roundTrip) Header() http.Header { return t.header }
 
 func (t *roundTrip) WriteHeader(status int) {
 	t.once.Do(func() {
-		t.status, t.sent = status, t.header.Clone()
+		t.status, t.sent, t.declared = status, t.header.Clone(), -1
+		if n, err := strconv.ParseInt(t.sent.Get("Content-Length"), 10, 64); err == nil {
+			t.declared = n
+		}
 		close(t.begun)
 	})
 }
@@ -97,8 +104,21 @@ func (t *roundTrip) Write(p []byte) (int, error) {
 	if t.ctx.Err() != nil {
 		return 0, context.Cause(t.ctx)
 	}
+	if t.declared >= 0 && t.written+int64(len(p)) > t.declared {
+		return 0, http.ErrContentLength // as http.Server has it
+	}
+	t.written += int64(len(p))
 	t.body.write(p)
 	return len(p), nil
+}
+
+// fail implements breakable.
+func (t *roundTrip) fail(err error) {
+	t.once.Do(func() {
+		t.failed = err
+		close(t.begun)
+	})
+	t.body.end(err)
 }
 
 // Flush implements [http.Flusher]. Everything is delivered as it is written.
@@ -109,6 +129,8 @@ func (t *roundTrip) end() {
 	var cut error
 	if t.ctx.Err() != nil {
 		cut = context.Cause(t.ctx)
+	} else if t.written < t.declared {
+		cut = io.ErrUnexpectedEOF // as http.Transport has it
 	}
 	t.once.Do(func() { close(t.begun) })
 	t.body.end(cut)
@@ -117,6 +139,9 @@ func (t *roundTrip) end() {
 
 // response returns what the client gets once the handler has begun to answer.
 func (t *roundTrip) response(req *http.Request) (*http.Response, error) {
+	if t.failed != nil {
+		return nil, t.failed
+	}
 	if t.status == 0 {
 		return nil, context.Cause(t.ctx)
 	}
@@ -126,8 +151,8 @@ func (t *roundTrip) response(req *http.Request) (*http.Response, error) {
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: t.sent, Body: t, ContentLength: -1, Request: req,
 	}
-	if n, err := strconv.ParseInt(t.sent.Get("Content-Length"), 10, 64); err == nil {
-		resp.ContentLength = n
+	if t.declared >= 0 {
+		resp.ContentLength = t.declared
 	} else {
 		resp.TransferEncoding = []string{"chunked"}
 	}
