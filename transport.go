@@ -93,7 +93,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			closeBody(req)
 		}
 	}()
-	route, body, err := t.router.inspect(req)
+	route, body, err := t.router.inspect(req, t.router.cfg.streamUsage)
 	if err != nil {
 		if errors.Is(err, errStillReading) {
 			closed = true // by inspect
@@ -313,9 +313,9 @@ func clientRank(h http.Header) (string, bool) {
 }
 
 // inspect finds out what routing needs to know. Parts of the request's body may
-// be read for it; the returned body gives them again. If the error is
-// errStillReading the body is being closed.
-func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
+// be read for it; the returned body gives them again, with a wish for usage if
+// mayAsk says so. If the error is errStillReading the body is being closed.
+func (r *Router) inspect(req *http.Request, mayAsk bool) (Request, requestBody, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
 		return Request{}, requestBody{}, context.Cause(ctx)
@@ -353,7 +353,7 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	}
 	api := apiOf(req.URL.Path)
 	route.light = api == "" || req.Method != http.MethodPost
-	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
+	ask := mayAsk && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)
 	if in.stillReading {
 		return Request{}, requestBody{}, errStillReading
