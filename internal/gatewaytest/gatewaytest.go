@@ -66,8 +66,8 @@ func Run(t *testing.T, g Gateway) {
 		{"body too large", g.bodyTooLarge},
 	} {
 		t.Run(test.name, test.run)
-		eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // fleet is a gateway before simulated engines.
