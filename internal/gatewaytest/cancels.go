@@ -23,8 +23,8 @@ const long = 3000
 // ended checks that the one request was given up, and is nobody's failure.
 func (f *fleet) ended() {
 	f.t.Helper()
-	eventually(f.t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
-	eventually(f.t, "the engine's run has ended", func() bool { return f.ranks().Running == 0 })
+	Eventually(f.t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+	Eventually(f.t, "the engine's run has ended", func() bool { return f.ranks().Running == 0 })
 	counts := f.ranks()
 	assert.Equal(f.t, 1, counts.Requests)
 	assert.Equal(f.t, 1, counts.Aborted, "the engine was told")
@@ -75,14 +75,14 @@ func (g Gateway) clientLeavesEarly(t *testing.T) {
 		}
 		failed <- err
 	}()
-	eventually(t, "the engine runs it", func() bool { return f.ranks().Running == 1 })
+	Eventually(t, "the engine runs it", func() bool { return f.ranks().Running == 1 })
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	if !g.NoticesLate {
 		f.ended()
 		return
 	}
-	eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+	Eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
 	assert.Equal(t, 1, f.ranks().Requests)
 	assert.Zero(t, f.pool().Requests.Failed)
 }
@@ -101,6 +101,6 @@ func (g Gateway) engineDies(t *testing.T) {
 	f.servers[0].CloseClientConnections()
 	_, err = io.Copy(io.Discard, lines)
 	require.Error(t, err, "half an answer must not look whole")
-	eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+	Eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
 	assert.Equal(t, uint64(1), f.pool().Requests.Failed)
 }

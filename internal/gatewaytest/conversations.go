@@ -135,7 +135,7 @@ func (f *fleet) complete(a api, session string, users []string, stream bool) err
 func (f *fleet) stayed(conversations, rounds int) {
 	t := f.t
 	t.Helper()
-	eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+	Eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
 	pool := f.pool()
 	assert.Equal(t, uint64(conversations), pool.Requests.Placed)
 	assert.Equal(t, uint64(conversations*(rounds-1)), pool.Requests.Sticky)
@@ -182,6 +182,6 @@ func (g Gateway) streamsAtOnce(t *testing.T) {
 	}
 	require.NoError(t, lines.Err())
 	assert.Equal(t, 100, tokens)
-	eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+	Eventually(t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
 	assert.Equal(t, uint64(100), f.pool().Tokens.Completion)
 }

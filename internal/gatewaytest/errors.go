@@ -169,7 +169,7 @@ func (g Gateway) overloaded(t *testing.T) {
 		}
 		waited <- err
 	}()
-	eventually(t, "one waits", func() bool { return f.pool().Queue.Waiting == 1 })
+	Eventually(t, "one waits", func() bool { return f.pool().Queue.Waiting == 1 })
 	got := f.fails(t.Context(), strings.NewReader(strings.Replace(hello, "hello", strings.Repeat("hello ", 600), 1)))
 	assert.Equal(t, http.StatusTooManyRequests, got.status)
 	assert.Equal(t, "1", got.retryAfter)

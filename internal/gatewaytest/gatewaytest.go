@@ -67,7 +67,7 @@ func Run(t *testing.T, g Gateway) {
 	} {
 		t.Run(test.name, test.run)
 	}
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // fleet is a gateway before simulated engines.
@@ -120,7 +120,7 @@ func (f *fleet) route(g Gateway, endpoints []warmroute.Endpoint, opts ...warmrou
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	f.client = &http.Client{Transport: transport}
 	f.t.Cleanup(func() {
-		eventually(f.t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
+		Eventually(f.t, "nothing is in flight", func() bool { return f.pool().InFlight == 0 })
 		transport.CloseIdleConnections()
 	})
 }
@@ -144,9 +144,9 @@ func (f *fleet) ranks() (sum fakevllm.Counts) {
 	return sum
 }
 
-// eventually waits for something that is only seen from outside. It starts no
+// Eventually waits for something that is only seen from outside. It starts no
 // goroutine, since those are counted.
-func eventually(t *testing.T, what string, is func() bool) {
+func Eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
