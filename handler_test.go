@@ -135,6 +135,7 @@ func TestEvents(t *testing.T) {
 		used(t, router, "", 100, 60, 9, 75*time.Millisecond)
 		lease := route(t, router, warmroute.Request{})
 		time.Sleep(20 * time.Second)
+		synctest.Wait()
 		events := received(t, lines)
 		require.Len(t, events, 22)
 		for i, e := range events {

@@ -39,7 +39,7 @@ func inspected(t *testing.T, path, encoding string, header http.Header, body str
 	if encoding != "" {
 		req.Header.Set("Content-Encoding", encoding)
 	}
-	route, out, err := r.inspect(req)
+	route, out, err := r.inspect(req, false)
 	require.NoError(t, err)
 	sent, err := io.ReadAll(out)
 	require.NoError(t, err)

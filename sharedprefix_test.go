@@ -161,19 +161,19 @@ func (s *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(200, http.NoBody), nil
 }
 
-// unread is a body that says whether it was read before the base had it.
-type unread struct {
+// unreadBody is a body that says whether it was read before the base had it.
+type unreadBody struct {
 	io.Reader
 	reads int
 }
 
-func (u *unread) Read(p []byte) (int, error) { u.reads++; return u.Reader.Read(p) }
-func (u *unread) Close() error               { return nil }
+func (u *unreadBody) Read(p []byte) (int, error) { u.reads++; return u.Reader.Read(p) }
+func (u *unreadBody) Close() error               { return nil }
 
 func TestBodiesOfNewConversationsAreLookedInto(t *testing.T) {
 	send := func(r *warmroute.Router, base http.RoundTripper, path, session, body string) int {
 		t.Helper()
-		b := &unread{Reader: strings.NewReader(body)}
+		b := &unreadBody{Reader: strings.NewReader(body)}
 		before := -1
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://model"+path, b)
 		require.NoError(t, err)

@@ -99,7 +99,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			_ = open.Close() // the request has an error already
 		}
 	}()
-	route, body, err := t.router.inspect(req)
+	route, body, err := t.router.inspect(req, t.router.cfg.streamUsage)
 	if err != nil {
 		if errors.Is(err, errStillReading) {
 			open = nil // inspect closes it
@@ -323,73 +323,3 @@ func slashed(path string) string {
 	}
 	return path
 }
-
-// inspect finds out what routing needs to know. Parts of the request's body may
-// be read for it; the returned body gives them again. If the error is
-// errStillReading the body is being closed.
-func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
-	ctx := req.Context()
-	if ctx.Err() != nil {
-		return Request{}, requestBody{}, context.Cause(ctx)
-	}
-	if req.URL == nil {
-		return Request{}, requestBody{}, errors.New("warmroute: nil Request.URL")
-	}
-	var route Request
-	if !r.cfg.untrusted || r.cfg.clientRank == RefuseClientRank {
-		route.ClientRank, _ = clientRank(req.Header)
-	}
-	if req.ContentLength > 0 {
-		route.PromptTokens = int(req.ContentLength / bytesPerToken)
-	}
-	in := inspections.Get().(*inspection)
-	defer in.release()
-	in.begin(req, r.cfg.peekLimit)
-	api := apiOf(req.URL.Path)
-	session, named := contextSession(ctx)
-	if route.Session = session; !named {
-		in.asked.Header = req.Header
-		key := r.cfg.key(in.asked)
-		route.Session, route.Parent, route.KeySource = key.Session, key.Parent, key.Source
-		if r.chains(req, api) {
-			route.PreviousResponse = in.previousResponse(key.Valid())
-		}
-	}
-	if r.pools.Load().named {
-		route.Model = in.String("model")
-	}
-	if r.cfg.tenant != nil {
-		in.asked.Header = req.Header
-		route.Tenant = r.cfg.tenant(in.asked).Session
-	}
-	if r.cfg.priority {
-		route.Priority = in.Int("priority")
-	}
-	if in.stillReading {
-		return Request{}, requestBody{}, errStillReading
-	}
-	if r.cfg.retry.RetrySent && req.GetBody == nil {
-		in.readAll() // to have it again
-	}
-	route.MaxTokens = in.maxTokens(api)
-	route.light = api == "" || req.Method != http.MethodPost
-	if r.pools.Load().shared && !route.light {
-		if !r.bound(&route) {
-			in.String("") // reads on to the end of the object
-		}
-		route.Body = in.head
-		if in.stillReading {
-			return Request{}, requestBody{}, errStillReading
-		}
-	}
-	ask := r.cfg.streamUsage && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
-	body := in.body(ask)
-	if in.stillReading {
-		return Request{}, requestBody{}, errStillReading
-	}
-	return route, body, nil
-}
-
-// bytesPerToken is a rough size of a token in a JSON body, for an estimate of
-// the prompt before the engine has counted it.
-const bytesPerToken = 4
