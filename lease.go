@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,9 @@ type Result struct {
 	// Usage is what the engine counted. A finished request whose usage is not
 	// Measured counts as unmeasured, and its prompt as computed.
 	Usage Usage
+	// StatusCode is that of the HTTP response, 0 if there was none or it is not
+	// known.
+	StatusCode int
 	// FirstByte is the time from the routing of a streamed request to the first
 	// byte of the response's body, 0 if it is not known.
 	FirstByte time.Duration
@@ -67,6 +71,7 @@ type Lease struct {
 	rank    string // the rank header's value when it is the client's own
 	outcome Outcome
 	waited  time.Duration
+	ctx     context.Context // the request's, for hooks; nil if there are none for it
 	turn
 }
 
@@ -203,7 +208,7 @@ func (l Lease) done(result Result, last bool) {
 	l.pool.count(l.member, result, last, now)
 	l.member.learn(l, result)
 	for _, hook := range l.pool.router.cfg.hooks.done {
-		hook.OnDone(DoneEvent{RouteEvent: l.event(), Result: result, Verdict: verdict})
+		hook.OnDone(l.ctx, DoneEvent{RouteEvent: l.event(), Result: result, Final: last, Verdict: verdict})
 	}
 }
 

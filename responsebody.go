@@ -31,10 +31,11 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 		resp.Body = http.NoBody
 	}
 	if resp.Body == http.NoBody {
-		lease.Done(Result{Err: failure, NoTokens: noTokens})
+		lease.Done(Result{Err: failure, NoTokens: noTokens, StatusCode: resp.StatusCode})
 		return
 	}
 	b.inner, b.lease, b.start, b.ctx = resp.Body, lease, start, req.Context()
+	b.status = resp.StatusCode
 	b.failure, b.noTokens, b.api = failure, noTokens, apiOf(req.URL.Path)
 	if !noTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
@@ -68,6 +69,7 @@ type responseBody struct {
 	ctx      context.Context
 	failure  error
 	noTokens bool
+	status   int
 	api      string
 	stream   bool
 	strip    bool // the usage was asked for on the client's behalf
@@ -166,9 +168,10 @@ func (b *responseBody) finish(complete bool) {
 			Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion,
 			Known: u.Known, Measured: u.Measured,
 		},
-		FirstByte: b.firstByte,
-		API:       b.api,
-		NoTokens:  b.noTokens || !complete && !u.Known,
+		StatusCode: b.status,
+		FirstByte:  b.firstByte,
+		API:        b.api,
+		NoTokens:   b.noTokens || !complete && !u.Known,
 	}
 	if result.Err == nil && b.usage.Failed() {
 		result.Err = errEngine
