@@ -89,7 +89,8 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 	p.request.Now, p.request.ParentHome = now, slices.Index(p.picked, a.parent)
 	m, err := p.pickCalmly()
 	if err != nil {
-		p.counts.pickerErrors.Add(1) // not logged: the lock is held
+		p.counts.pickerErrors.Add(1)
+		p.sayPickerFailed(err, true)
 	}
 	return m.room
 }

@@ -199,6 +199,7 @@ func (l Lease) done(result Result, last bool) {
 	tickets.Put(l.ticket)
 	l.member.End()
 	if down {
+		l.member.sayUnreachable(result.Err)
 		l.member.tell("unreachable")
 	}
 	verdict := l.judge(result)

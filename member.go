@@ -62,6 +62,7 @@ func (m *member) reached() {
 	if m.Reached() {
 		m.pool.router.scraper.Hurry(m.URL()) // it may be another engine
 		m.pool.roomsChanged()
+		m.pool.router.cfg.logger.Info("replica reached again", "replica", m.Name())
 		m.tell("reached")
 	}
 }

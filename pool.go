@@ -35,6 +35,7 @@ type pool struct {
 	answers    answers
 	shared     shared
 	admission  admission
+	failures   logLimit // of the picker
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -68,6 +69,7 @@ type member struct {
 	// roomColdSince is the evidence that the room's residents are newer than;
 	// guarded by the pool's lock.
 	roomColdSince int64
+	unreachables  logLimit
 	prefill       atomic.Int64 // prompt tokens on their way that have no first byte yet
 }
 

@@ -179,7 +179,6 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, tried []
 	}
 	lease.done(result, !again)
 	if result.Unreachable {
-		t.router.cfg.logger.Warn("replica unreachable", "replica", lease.member.Name(), "err", err)
 		if !again {
 			err = fmt.Errorf("%w: %w", ErrNoReplica, err)
 		}
