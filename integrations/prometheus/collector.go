@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/internal/families"
 	"github.com/warmroute/warmroute/metrics"
 )
 
@@ -36,25 +37,24 @@ func NewCollector(source Source) *Collector { return &Collector{source: source} 
 // Describe sends the descriptors of all families, also of those that have no
 // sample yet.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	s := complete()
-	s.Export(&sink{described: func(d *prometheus.Desc) { out <- d }})
+	for _, f := range families.All() {
+		out <- prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
 }
 
 // Collect sends the current counts. A family that cannot be given to the client
 // library is sent as an invalid metric, which has the scrape report why.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	c.source.Stats().Export(&sink{collected: func(m prometheus.Metric) { out <- m }})
+	c.source.Stats().Export(&sink{out: out})
 }
 
-// sink turns families into descriptors or metrics, whichever is asked for.
+// sink makes metrics of families.
 type sink struct {
-	described func(*prometheus.Desc)
-	collected func(prometheus.Metric)
-
+	out        chan<- prometheus.Metric
 	name, help string
 	kind       metrics.Kind
 	desc       *prometheus.Desc // of the family; nil before its first sample
-	values     []string
+	values     []string         // of the sample's labels
 }
 
 // Family implements [metrics.Sink].
@@ -64,9 +64,7 @@ func (s *sink) Family(name, help string, kind metrics.Kind) {
 
 // Sample implements [metrics.Sink].
 func (s *sink) Sample(value float64, labels ...string) {
-	if !s.begin(labels) {
-		return
-	}
+	s.begin(labels)
 	switch s.kind {
 	case metrics.KindCounter:
 		s.send(prometheus.NewConstMetric(s.desc, prometheus.CounterValue, value, s.values...))
@@ -79,9 +77,7 @@ func (s *sink) Sample(value float64, labels ...string) {
 
 // Histogram implements [metrics.Sink].
 func (s *sink) Histogram(h metrics.HistogramSnapshot, labels ...string) {
-	if !s.begin(labels) {
-		return
-	}
+	s.begin(labels)
 	if len(h.Counts) != len(h.Bounds)+1 {
 		s.send(nil, errors.New("warmprom: histogram of another number of counts than buckets in "+s.name))
 		return
@@ -96,30 +92,26 @@ func (s *sink) Histogram(h metrics.HistogramSnapshot, labels ...string) {
 	s.send(prometheus.NewConstHistogram(s.desc, count, h.Sum, buckets, s.values...))
 }
 
-// begin splits a sample's labels, makes the family's descriptor at its first
-// sample, and reports whether the sample is wanted.
-func (s *sink) begin(labels []string) bool {
+// begin splits a sample's labels, and makes the family's descriptor at its first
+// sample.
+func (s *sink) begin(labels []string) {
 	if s.desc == nil {
 		names := make([]string, 0, len(labels)/2)
 		for i := 0; i < len(labels); i += 2 {
 			names = append(names, labels[i])
 		}
 		s.desc = prometheus.NewDesc(s.name, s.help, names, nil)
-		if s.described != nil {
-			s.described(s.desc)
-		}
 	}
 	s.values = s.values[:0]
 	for i := 1; i < len(labels); i += 2 {
 		// As the text has it: what is not UTF-8 would fail the whole scrape.
 		s.values = append(s.values, strings.ToValidUTF8(labels[i], "\ufffd"))
 	}
-	return s.collected != nil
 }
 
 func (s *sink) send(m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(s.desc, err)
 	}
-	s.collected(m)
+	s.out <- m
 }
