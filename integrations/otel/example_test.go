@@ -62,7 +62,7 @@ func Example() {
 	for _, a := range span.Attributes {
 		switch a.Key {
 		case "warmroute.outcome", "warmroute.cached_share", "gen_ai.usage.input_tokens":
-			fmt.Println(a.Key, a.Value.Emit())
+			fmt.Println(a.Key, a.Value.String())
 		}
 	}
 	// Output:

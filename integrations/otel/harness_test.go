@@ -166,7 +166,7 @@ func (b *bench) points(name string) map[string]float64 {
 func labels(set attribute.Set) string {
 	var out []string
 	for _, a := range set.ToSlice() {
-		out = append(out, string(a.Key)+"="+a.Value.Emit())
+		out = append(out, string(a.Key)+"="+a.Value.String())
 	}
 	slices.Sort(out)
 	return strings.Join(out, " ")
