@@ -166,13 +166,25 @@ func (p *pool) openRooms(now time.Time) {
 	p.admission.opened = now
 	for _, m := range *p.members.Load() {
 		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed()
-		cold := m.evidence.coldSince.Load()
-		if m.room.Open && !open || cold != m.roomColdSince {
+		cold, opens := m.evidence.coldSince.Load(), m.BreakerOpens()
+		if m.room.Open && !open || cold != m.roomColdSince || opens != m.roomOpens {
 			p.admission.Evict(m.room)
 		}
-		m.room.Open, m.room.Draining, m.roomColdSince = open, m.Draining(), cold
+		m.room.Open, m.room.Draining = open && m.Allows(now), m.Draining() || m.Held(now)
+		m.roomColdSince, m.roomOpens = cold, opens
 		if !m.fresh(now) {
 			m.room.Others = 0 // a stale page has no vote
+		}
+	}
+}
+
+// closeProbed closes the rooms of a member that has just been sent as many probes
+// as its breaker allows, and of its endpoint's others, until one has been
+// answered. The pool's lock is held.
+func (p *pool) closeProbed(m *member, now time.Time) {
+	for _, o := range *p.members.Load() {
+		if o == m || o.SameEndpoint(m.Replica) {
+			o.room.Open = o.room.Open && o.Allows(now)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,29 +21,45 @@ type poolCounts struct {
 	failed       atomic.Uint64
 	refused      atomic.Uint64
 	pickerErrors atomic.Uint64
-	cached       atomic.Uint64
-	computed     atomic.Uint64
-	completion   atomic.Uint64
-	unmeasured   atomic.Uint64
-	hour         lastHour
+	// retries are attempts after the first, retriesRefused those that the budget
+	// did not allow.
+	retries        atomic.Uint64
+	retriesRefused atomic.Uint64
+	cached         atomic.Uint64
+	computed       atomic.Uint64
+	completion     atomic.Uint64
+	unmeasured     atomic.Uint64
+	hour           lastHour
 }
 
 // memberCounts belong to one replica instance, so that one that leaves and
 // comes back starts at zero.
 type memberCounts struct {
-	sticky    atomic.Uint64
-	placed    atomic.Uint64
-	spilledIn atomic.Uint64
-	pinned    atomic.Uint64
-	unkeyed   atomic.Uint64
-	failed    atomic.Uint64
-	turns     turnCounts
-	firstByte *metrics.Histogram
+	sticky         atomic.Uint64
+	placed         atomic.Uint64
+	spilledIn      atomic.Uint64
+	pinned         atomic.Uint64
+	unkeyed        atomic.Uint64
+	failed         atomic.Uint64
+	headerTimeouts atomic.Uint64
+	idleTimeouts   atomic.Uint64
+	turns          turnCounts
+	firstByte      *metrics.Histogram
 }
 
 // firstByteBounds are seconds, from a prefix cache hit on a fast card to the
 // queue of an overloaded one.
 var firstByteBounds = [...]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100}
+
+// timedOut counts an attempt that failed, if it did by taking too long.
+func (c *memberCounts) timedOut(err error) {
+	switch {
+	case errors.Is(err, ErrHeaderTimeout):
+		c.headerTimeouts.Add(1)
+	case errors.Is(err, ErrIdleTimeout):
+		c.idleTimeouts.Add(1)
+	}
+}
 
 // routed counts a request's outcome, once a request: that of the replica that
 // was tried last.

@@ -22,6 +22,7 @@ const StatusClientClosedRequest = 499
 //	[ErrClientRank]              400
 //	*http.MaxBytesError          413
 //	context.DeadlineExceeded     504
+//	[ErrHeaderTimeout]           504
 //	context.Canceled             499
 //	anything else                502
 func ErrorHandler(w http.ResponseWriter, req *http.Request, err error) {
@@ -88,7 +89,7 @@ func describe(req *http.Request, err error) (status int, kind, message string) {
 		return http.StatusRequestEntityTooLarge, "BadRequestError", "The request body is too large."
 	case errors.Is(err, context.Canceled):
 		return StatusClientClosedRequest, "ClientClosedRequest", "The request was cancelled."
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrHeaderTimeout):
 		return http.StatusGatewayTimeout, "GatewayTimeoutError", "The replica did not answer in time."
 	}
 	return http.StatusBadGateway, "BadGatewayError", "The replica could not be reached or broke off before it answered."

@@ -59,6 +59,24 @@ func (s Stats) Export(w metrics.Sink) {
 	w.Family("warmroute_picker_errors_total", "Placements in which the picker failed and the least loaded replica was taken.", metrics.KindCounter)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.PickerErrors), "model", p.Model) })
 
+	w.Family("warmroute_retries_total", "Attempts after a request's first one.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.Retries), "model", p.Model) })
+	w.Family("warmroute_retries_refused_total", "Attempts that the retry budget did not allow.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Requests.RetriesRefused), "model", p.Model) })
+	w.Family("warmroute_timeouts_total", "Failed attempts that took too long, by what did: the header of the answer, or a read of its body.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.HeaderTimeouts), "model", p.Model, "replica", m.Name, "timeout", "header")
+		w.Sample(float64(m.IdleTimeouts), "model", p.Model, "replica", m.Name, "timeout", "idle")
+	})
+	w.Family("warmroute_breaker_state", "The replica's breaker: 0 closed, 1 half-open, 2 open.", metrics.KindGauge)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.Breaker), "model", p.Model, "replica", m.Name)
+	})
+	w.Family("warmroute_breaker_opens_total", "Times that the replica's breaker, or its endpoint's, has opened.", metrics.KindCounter)
+	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
+		w.Sample(float64(m.BreakerOpens), "model", p.Model, "replica", m.Name)
+	})
+
 	w.Family("warmroute_in_flight", "Requests sent to the replica and not finished.", metrics.KindGauge)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(float64(m.InFlight), "model", p.Model, "replica", m.Name)

@@ -246,7 +246,7 @@ func TestEachRequestCountsOnce(t *testing.T) {
 	_, err := router.Transport(base).RoundTrip(req)
 	require.ErrorIs(t, err, warmroute.ErrNoReplica)
 	s := router.Stats().Pools[0]
-	assert.Equal(t, warmroute.RequestStats{Placed: 2, Failed: 1}, s.Requests, "by where it was tried last")
+	assert.Equal(t, warmroute.RequestStats{Placed: 2, Failed: 1, Retries: 1}, s.Requests, "by where it was tried last")
 	assert.Equal(t, uint64(1), s.Replicas[0].Failed, "attempts")
 	assert.Equal(t, uint64(1), s.Replicas[1].Failed)
 	assert.Zero(t, s.InFlight)

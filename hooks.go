@@ -86,7 +86,9 @@ type ReplicaStateEvent struct {
 	State   replica.State
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
-	// "removed" or "rank header ignored".
+	// "removed", "rank header ignored", "breaker opened", "probe" (a half-open
+	// breaker lets a request through), "breaker closed" or "retry after" (the
+	// endpoint has asked to be given nothing new).
 	Reason string
 	Time   time.Time
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/affinity"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // Outcome is what routing did with a request.
@@ -34,9 +35,20 @@ type Usage struct {
 
 // Result is what became of a request.
 type Result struct {
-	// Err is the failure of the replica: no answer, a 5xx, a stream that broke.
-	// A caller's cancel is not one, and neither is a 4xx.
+	// Err is the failure of the replica: no answer, a 5xx, a stream that broke or
+	// failed ([*StreamError]), a [*TimeoutError]. A caller's cancel is not one, and
+	// neither is a 4xx. It counts with the replica's breaker ([WithBreaker]).
 	Err error
+	// Endpoint says that Err is of the replica's whole endpoint, as a 503 is: it is
+	// not held against this rank alone.
+	Endpoint bool
+	// RetryAfter is how long the endpoint has asked to be left alone, with a 429 or
+	// 503; 0 if it has not. It is given no new conversations for that time, 30 seconds
+	// at the most, while there are others.
+	RetryAfter time.Duration
+	// GivenUp says that the caller gave the request up before it was seen whether
+	// the replica would answer, so that nothing is learned of that.
+	GivenUp bool
 	// Unreachable says that Err is that no connection could be made: the
 	// replica's endpoint is left out for a while.
 	Unreachable bool
@@ -57,6 +69,8 @@ type Result struct {
 	// a health check) or was given up by its caller, so that a missing usage
 	// means nothing.
 	NoTokens bool
+
+	signal signal
 }
 
 // Lease is a routed request: where it goes, and that it counts as in flight
@@ -72,6 +86,7 @@ type Lease struct {
 	outcome Outcome
 	waited  time.Duration
 	ctx     context.Context // the request's, for hooks; nil if there are none for it
+	passage replica.Passage
 	turn
 }
 
@@ -101,7 +116,7 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 	if t == nil {
 		t = tickets.Get().(*ticket)
 	}
-	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome}
+	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome, passage: w.passage}
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
 	if l.session != nil && l.session.Home() == m.home {
 		l.left = leftOf(l.session.Memo())
@@ -190,11 +205,10 @@ func (l Lease) done(result Result, last bool) {
 	l.computed()
 	// Before a turn that waits could be given the place there.
 	down := result.Unreachable && l.member.unreachable()
-	var now time.Time
+	now := l.pool.router.clock.Now()
+	changed := l.signalled(result, now)
 	if l.ticket.waiter.admitted {
 		now = l.pool.turnEnded(&l.ticket.waiter, result)
-	} else {
-		now = l.pool.router.clock.Now()
 	}
 	tickets.Put(l.ticket)
 	l.member.End()
@@ -202,6 +216,7 @@ func (l Lease) done(result Result, last bool) {
 		l.member.sayUnreachable(result.Err)
 		l.member.tell("unreachable")
 	}
+	changed.tell(l.member, result.Err)
 	verdict := l.judge(result)
 	if l.session != nil {
 		l.pool.table.Release(l.session, now)

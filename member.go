@@ -10,7 +10,7 @@ import (
 func (m *member) state(now time.Time) replica.State {
 	s := m.State(now)
 	switch {
-	case s != replica.Up:
+	case s != replica.Up && s != replica.Held:
 	case m.asleep(now):
 		s = replica.Asleep
 	case m.wedged(now):
@@ -60,6 +60,7 @@ func (m *member) tell(reason string) {
 // reached notes that the endpoint answered.
 func (m *member) reached() {
 	if m.Reached() {
+		m.MarkEndpointReturned(time.Now())
 		m.pool.router.scraper.Hurry(m.URL()) // it may be another engine
 		m.pool.roomsChanged()
 		m.pool.router.cfg.logger.Info("replica reached again", "replica", m.Name())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // Option configures a [Router].
@@ -31,6 +32,13 @@ type config struct {
 	clientRank     ClientRank
 	debugHeaders   bool
 	failover       bool
+	retry          RetryPolicy
+	breaker        replica.BreakerConfig
+	headerTimeout  time.Duration // 0: none
+	idleTimeout    time.Duration // 0: none
+	slowStart      time.Duration // 0: none
+	untrusted      bool
+	hashSeed       *uint64 // nil: a random one
 	streamUsage    bool
 	tenant         affinity.KeyFunc // nil: all are one tenant's
 	priority       bool
@@ -88,6 +96,8 @@ func defaults() config {
 		ttl:            DefaultSessionTTL,
 		maxSessions:    DefaultMaxSessions,
 		failover:       true,
+		retry:          RetryPolicy{Budget: DefaultRetryBudget, Backoff: DefaultRetryBackoff},
+		slowStart:      DefaultSlowStart,
 		scrapeInterval: DefaultScrapeInterval,
 		logger:         slog.New(slog.DiscardHandler),
 	}
@@ -310,7 +320,8 @@ func WithDebugHeaders(on bool) Option {
 
 // WithFailover says whether the transport sends a request to another replica
 // when no connection to the chosen one could be made, so that nothing of it was
-// sent. Every endpoint is tried once, within the request's context. Default on.
+// sent. Every endpoint is tried once, within the request's context. Off, there is
+// one attempt, whatever [WithRetry] says. Default on.
 func WithFailover(on bool) Option {
 	return option(func(c *config) { c.failover = on })
 }
@@ -349,8 +360,8 @@ func WithScrapeJitter(random func() float64) Option {
 }
 
 // WithScrapeClient sets the HTTP client for metrics pages, /version, /v1/models
-// and /server_info, for endpoints that want credentials, as vLLM's --api-key does
-// for /v1/models, or a transport of their own there. It must not be one whose
+// and /server_info, for endpoints that want a transport of their own there, or
+// credentials that are no [Endpoint].APIKey. It must not be one whose
 // transport is the router's.
 func WithScrapeClient(client *http.Client) Option {
 	return option(func(c *config) {

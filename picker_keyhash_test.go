@@ -16,7 +16,7 @@ func TestRoutersThatHashConversationsAgree(t *testing.T) {
 	endpoints := []warmroute.Endpoint{{URL: "http://a"}, {URL: "http://b"}, {URL: "http://c"}, {URL: "http://d"}}
 	var routers []*warmroute.Router
 	for range 2 {
-		r, err := warmroute.New(endpoints, warmroute.WithPicker(balance.Rendezvous))
+		r, err := warmroute.New(endpoints, warmroute.WithPicker(balance.Rendezvous), warmroute.WithHashSeed(7))
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, r.Close()) })
 		routers = append(routers, r)

@@ -23,24 +23,26 @@ type pick struct {
 	doubted *member // the home, if the cache there is probably lost
 	adapter string  // that the request is for, "" for the base model
 	tried   []*replica.Replica
+	avoid   []*replica.Replica // those alone, not their endpoints
+	passage replica.Passage    // of the replica that is chosen
 
 	promptTokens int
 	now          time.Time
 	ticket       *ticket // for the lease, if it has one already
 }
 
-// keyHash is 0 if the request has no key.
-func (w *pick) keyHash() uint64 {
+// keyHash is what pickers know the conversation by, 0 if the request has no key.
+func (p *pool) keyHash(w *pick) uint64 {
 	if w.session == nil {
 		return 0
 	}
-	return keyHash(w.key)
+	return p.router.hasher.hash(w.key)
 }
 
 // homeOf is the conversation's home if a request can go there.
 func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.Reachable(now) || m.asleep(now) || !p.serves(m, w.adapter) {
+	if m == nil || !m.available(now) || m.asleep(now) || !p.serves(m, w.adapter) {
 		return nil
 	}
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {
@@ -61,7 +63,7 @@ func (p *pool) lastHome(w *pick) *member {
 		return nil
 	}
 	h := w.session.Home()
-	if h == nil || triedAlready(h.Value, w.tried) {
+	if h == nil || w.excludes(h.Value) {
 		return nil
 	}
 	return h.Value
@@ -92,6 +94,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		m := p.homeOf(w, now)
 		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
 			m.Begin()
+			w.passage, _ = m.Admit(now)
 			return newLease(p, m, w, Sticky), nil
 		}
 		w.doubted = m
@@ -101,6 +104,10 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		return Lease{}, fmt.Errorf("%w for model %q", ErrNoReplica, p.model)
 	}
 	m.Begin()
+	if w.outcome != Sticky {
+		m.slow.took()
+	}
+	w.passage, _ = m.Admit(now)
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
@@ -130,16 +137,16 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 			func(m *member, _ time.Time) bool { return m.Rank() == w.rank },
 			func(m *member, _ time.Time) bool { return !m.RanksKnown() },
 		} {
-			if home != nil && fits(home, now) && home.Reachable(now) {
+			if home != nil && fits(home, now) && home.available(now) {
 				return home, nil
 			}
-			if p.gather(w, now, true, fits) || p.gather(w, now, false, fits) {
+			if p.gather(w, now, isAvailable, fits) || p.gather(w, now, isSuspended, fits) || p.gather(w, now, isUnreachable, fits) {
 				return p.ask(req, w, now)
 			}
 		}
 		return nil, nil
 	case Spilled:
-		if !p.gather(w, now, true, isUp) {
+		if !p.gather(w, now, isAvailable, isUp) {
 			w.outcome = Sticky // nowhere to go
 			return w.leaving, nil
 		}
@@ -150,7 +157,7 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
-	if p.gather(w, now, true, isUp) || p.gather(w, now, true, isThere) {
+	if p.gather(w, now, isAvailable, isUp) || p.gather(w, now, isAvailable, isThere) {
 		m, err := p.ask(req, w, now)
 		switch {
 		case w.doubted != nil && (m == w.doubted || w.atHome == nil && !p.relieves(w.doubted, m, now)):
@@ -164,14 +171,17 @@ func (p *pool) choose(req *Request, w *pick, now time.Time) (*member, error) {
 		}
 		return m, err
 	}
-	// Nobody can be reached, as far as is known. Trying is better than refusing,
-	// and a conversation loses the least at home.
-	if home != nil && w.outcome == Placed && p.affinity.Load() {
-		w.outcome = Sticky
-		return home, nil
-	}
-	if p.gather(w, now, false, isUp) {
-		return p.ask(req, w, now)
+	// Every breaker is open, or nobody can be reached, as far as is known. Trying is
+	// better than refusing, and a conversation loses the least at home.
+	for _, reach := range [...]reach{isSuspended, isUnreachable} {
+		there := p.gather(w, now, reach, isUp) || p.gather(w, now, reach, isThere)
+		if home != nil && w.outcome == Placed && p.affinity.Load() && (reach == isUnreachable || reach.of(home, now)) {
+			w.outcome = Sticky
+			return home, nil
+		}
+		if there {
+			return p.ask(req, w, now)
+		}
 	}
 	return nil, nil
 }
@@ -196,7 +206,7 @@ func (p *pool) relieves(home, m *member, now time.Time) bool {
 // less on than at home.
 func (p *pool) relieved(w *pick, home *member) bool {
 	for _, m := range *p.members.Load() {
-		if m != home && m.Reachable(w.now) && isUp(m, w.now) && !m.Removed() && !triedAlready(m, w.tried) &&
+		if m != home && m.available(w.now) && isUp(m, w.now) && !m.Removed() && !w.excludes(m) &&
 			p.serves(m, w.adapter) && p.relieves(home, m, w.now) {
 			return true
 		}
@@ -204,35 +214,62 @@ func (p *pool) relieved(w *pick, home *member) bool {
 	return false
 }
 
+// reach says which members are looked at: those that take requests, those whose
+// breaker keeps them from that, and those that could not be reached.
+type reach int
+
+const (
+	isAvailable reach = iota
+	isSuspended
+	isUnreachable
+)
+
+func (r reach) of(m *member, now time.Time) bool {
+	switch r {
+	case isAvailable:
+		return m.available(now)
+	case isSuspended:
+		return m.Reachable(now) && !m.Allows(now)
+	}
+	return !m.Reachable(now)
+}
+
 // isUp reports whether the member takes new conversations, if it can be
 // reached.
-func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) }
+func isUp(m *member, now time.Time) bool { return isThere(m, now) && !m.wedged(now) && !m.Held(now) }
 
-// isThere is isUp, were it not that the engine seems to be wedged: that is an
-// inference, and better than nobody.
+// isThere is isUp, were it not that the engine seems to be wedged, which is an
+// inference, or has asked to be left alone: that is better than nobody.
 func isThere(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
 
-// gather fills the candidates with the members that fit, that can be reached or
-// cannot, and reports whether there are any.
-func (p *pool) gather(w *pick, now time.Time, reachable bool, fits func(*member, time.Time) bool) bool {
+// gather fills the candidates with the members that fit, of those that are within
+// reach in that way, and reports whether there are any.
+func (p *pool) gather(w *pick, now time.Time, reach reach, fits func(*member, time.Time) bool) bool {
 	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
 	for _, m := range *p.members.Load() {
-		if m == w.leaving || m.Reachable(now) != reachable || !fits(m, now) && m != w.atHome ||
-			m.Removed() || triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+		if m == w.leaving || !reach.of(m, now) || !fits(m, now) && m != w.atHome ||
+			m.Removed() || w.excludes(m) || !p.serves(m, w.adapter) {
 			continue
 		}
 		p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
 		p.picked = append(p.picked, m)
 	}
+	if reach == isAvailable {
+		p.holdBack(w, now)
+	}
 	return len(p.picked) > 0
 }
+
+// excludes reports whether a request is not to go to a member that it went to
+// before, or to its endpoint.
+func (w *pick) excludes(m *member) bool { return triedAlready(m, w.tried) || isAvoided(m, w.avoid) }
 
 // ask asks the picker. If it fails the least loaded candidate is taken, and the
 // failure returned beside it.
 func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	q := &p.request
 	*q = balance.Request{
-		Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens,
+		Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens,
 		Home: -1, ParentHome: -1, Adapter: w.adapter, Now: now,
 	}
 	if m := p.homeOf(w, now); m != nil { // not one whose cache is gone
@@ -242,7 +279,7 @@ func (p *pool) ask(req *Request, w *pick, now time.Time) (*member, error) {
 	}
 	if req.Parent != "" {
 		parent := p.key(req, req.Parent)
-		q.Parent = keyHash(parent)
+		q.Parent = p.router.hasher.hash(parent)
 		if h := p.table.Peek(parent, now); h != nil {
 			q.ParentHome = slices.Index(p.picked, h.Value)
 		}

@@ -36,6 +36,7 @@ type pool struct {
 	shared     shared
 	admission  admission
 	failures   logLimit // of the picker
+	retries    retryBudget
 
 	mu         sync.Mutex // short: held for one pick, never over I/O
 	picker     balance.Picker
@@ -70,7 +71,11 @@ type member struct {
 	// guarded by the pool's lock.
 	roomColdSince int64
 	unreachables  logLimit
-	prefill       atomic.Int64 // prompt tokens on their way that have no first byte yet
+	// roomOpens is how often the breaker had opened when the room was last looked
+	// at, and slow what the member has been offered; guarded by the pool's lock.
+	roomOpens uint64
+	slow      slow
+	prefill   atomic.Int64 // prompt tokens on their way that have no first byte yet
 }
 
 func newPool(r *Router, model string, cfg poolConfig) (*pool, error) {
@@ -147,7 +152,10 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 	if err != nil {
 		return Lease{}, err
 	}
-	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, promptTokens: req.PromptTokens, now: now}
+	if p.router.cfg.retry.RetrySent && req.since.IsZero() {
+		p.retries.add(p.router.cfg.retry.Budget)
+	}
+	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, avoid: req.avoid, promptTokens: req.PromptTokens, now: now}
 	if p.isAdapter(req.Model) {
 		w.adapter = req.Model
 	}
@@ -178,7 +186,11 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 			}
 		case p.doubted(&w, m):
 			w.doubted = m
+		case m.Breaker(now) != replica.BreakerClosed:
+			// A probe: where it goes is decided under the lock, so that there are no
+			// more than there may be.
 		case m.BeginUnlessAbove(p.spill.Load().Value):
+			w.passage, _ = m.Admit(now)
 			return newLease(p, m, &w, Sticky), nil
 		default:
 			w.outcome, w.leaving = Spilled, m

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmroute/warmroute/replica"
@@ -111,5 +112,15 @@ func (r *Router) pool(model string) (*pool, error) {
 	if p := ps.byModel[""]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("%w %q", ErrUnknownModel, model)
+	return nil, fmt.Errorf("%w %q", ErrUnknownModel, clip(model))
+}
+
+// clip shortens what a client sent for an error, which is logged and answered
+// with.
+func clip(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
 }

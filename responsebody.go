@@ -3,8 +3,6 @@ package warmroute
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,32 +13,29 @@ import (
 	"github.com/warmroute/warmroute/internal/usage"
 )
 
-// errEngine is the failure of a response in which the engine itself reported
-// an error after it had begun with a 200.
-var errEngine = errors.New("engine reported an error inside the response")
-
 // wrap makes b the response's body, which ends the lease.
-func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease, start time.Time) {
-	noTokens := req.Method != http.MethodPost || resp.StatusCode >= http.StatusBadRequest ||
-		resp.StatusCode == http.StatusSwitchingProtocols || apiOf(req.URL.Path) == ""
-	var failure error
-	if resp.StatusCode >= http.StatusInternalServerError {
-		failure = fmt.Errorf("status %d", resp.StatusCode)
-	}
+// said is what its status has said already.
+func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease, start time.Time, said Result, guard *guard) {
+	said.NoTokens = req.Method != http.MethodPost || resp.StatusCode >= http.StatusBadRequest ||
+		resp.StatusCode == http.StatusSwitchingProtocols || apiOf(req.URL.Path) == "" || said.Err != nil
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
 	if resp.Body == http.NoBody {
-		lease.Done(Result{Err: failure, NoTokens: noTokens, StatusCode: resp.StatusCode})
+		guard.end()
+		lease.Done(said)
 		return
 	}
-	b.inner, b.lease, b.start, b.ctx = resp.Body, lease, start, req.Context()
-	b.status = resp.StatusCode
-	b.failure, b.noTokens, b.api = failure, noTokens, apiOf(req.URL.Path)
-	if !noTokens && identity(resp.Header) {
+	b.inner, b.lease, b.start, b.ctx, b.guard = resp.Body, lease, start, req.Context(), guard
+	b.said, b.api = said, apiOf(req.URL.Path)
+	if !said.NoTokens && identity(resp.Header) {
 		contentType := resp.Header.Get("Content-Type")
 		b.usage.Reset(contentType)
 		b.stream = strings.HasPrefix(contentType, "text/event-stream")
+		b.ends = b.stream || isJSON(contentType)
+	}
+	if idle := lease.pool.router.cfg.idleTimeout; idle > 0 && resp.StatusCode != http.StatusSwitchingProtocols {
+		b.inner = newIdleBody(b.inner, idle, guard.cancel)
 	}
 	if b.strip = b.strip && b.stream && identity(resp.Header); b.strip {
 		b.inner = askusage.NewStrip(b.inner, b.see)
@@ -63,16 +58,16 @@ func (b *responseBody) wrap(req *http.Request, resp *http.Response, lease Lease,
 // responseBody passes a body's bytes through as they come, reads the usage out
 // of them, and ends the lease once.
 type responseBody struct {
-	inner    io.ReadCloser
-	lease    Lease
-	start    time.Time
-	ctx      context.Context
-	failure  error
-	noTokens bool
-	status   int
-	api      string
-	stream   bool
-	strip    bool // the usage was asked for on the client's behalf
+	inner  io.ReadCloser
+	lease  Lease
+	start  time.Time
+	ctx    context.Context
+	guard  *guard // nil: no timeouts
+	said   Result // by the status, and by what broke
+	api    string
+	stream bool
+	ends   bool // the answer has an end mark
+	strip  bool // the usage was asked for on the client's behalf
 
 	mu        sync.Mutex // never held over a call of inner
 	done      bool
@@ -95,10 +90,12 @@ func (b *responseBody) passed(p []byte, err error) {
 		b.mu.Unlock()
 		return
 	}
+	began := false
 	if len(p) > 0 {
 		if b.firstByte == 0 && b.stream && (b.api != "/v1/responses" || generated(p)) {
 			b.firstByte = time.Since(b.start)
 			b.lease.prefilled()
+			began = true
 		}
 		if !b.strip {
 			b.usage.Write(p)
@@ -106,10 +103,18 @@ func (b *responseBody) passed(p []byte, err error) {
 	}
 	if err == nil {
 		b.mu.Unlock()
+		if began {
+			b.lease.proved()
+		}
 		return
 	}
-	if err != io.EOF && b.failure == nil && b.ctx.Err() == nil {
-		b.failure = err
+	if b.said.Err == nil && b.ctx.Err() == nil {
+		switch {
+		case err != io.EOF:
+			b.said.Err = err
+		case b.ends && !b.usage.Finished() && !b.usage.Failed():
+			b.said.Err = &StreamError{Kind: StreamTruncated}
+		}
 	}
 	b.finish(err == io.EOF)
 }
@@ -162,19 +167,21 @@ func (b *responseBody) abandoned() {
 func (b *responseBody) finish(complete bool) {
 	b.done = true
 	u := b.usage.Usage()
-	result := Result{
-		Err: b.failure,
-		Usage: Usage{
-			Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion,
-			Known: u.Known, Measured: u.Measured,
-		},
-		StatusCode: b.status,
-		FirstByte:  b.firstByte,
-		API:        b.api,
-		NoTokens:   b.noTokens || !complete && !u.Known,
+	result := b.said
+	result.Usage = Usage{
+		Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion,
+		Known: u.Known, Measured: u.Measured,
 	}
+	result.FirstByte, result.API = b.firstByte, b.api
+	result.NoTokens = result.NoTokens || !complete && !u.Known
+	// The header of a stream comes before its engine has seen the request.
+	result.GivenUp = result.Err == nil && b.stream && !complete && b.firstByte == 0
 	if result.Err == nil && b.usage.Failed() {
-		result.Err = errEngine
+		if fault := b.usage.Fault(); !fault.Client() {
+			result.Err = streamError(fault)
+		} else {
+			result.signal, result.NoTokens = signalNone, result.NoTokens || !u.Known
+		}
 	}
 	stop := b.stop
 	b.mu.Unlock()
@@ -182,6 +189,13 @@ func (b *responseBody) finish(complete bool) {
 		stop()
 	}
 	b.lease.Done(result)
+	b.guard.end()
+}
+
+// isJSON reports whether a Content-Type is that of an answer in JSON.
+func isJSON(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(media), "application/json")
 }
 
 // apiOf is the API of a path whose answers have a usage, so that one without is

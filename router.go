@@ -44,9 +44,10 @@ type Request struct {
 	// goes to none of their endpoints.
 	Tried []*Replica
 
-	light bool      // it is no turn of a conversation
-	try   bool      // it must not wait
-	since time.Time // when it was first routed, if it is routed again
+	avoid []*Replica // that it was sent to before: not their endpoints, which have other ranks
+	light bool       // it is no turn of a conversation
+	try   bool       // it must not wait
+	since time.Time  // when it was first routed, if it is routed again
 }
 
 // Router keeps conversations on their replicas. Make one with [New]. All
@@ -57,6 +58,7 @@ type Router struct {
 	scraper  *metrics.Scraper
 	since    time.Time
 	clock    *affinity.Clock
+	hasher   keyHasher
 	closed   atomic.Bool
 	done     chan struct{} // closed by Close
 	changed  chan struct{} // tells Run that the endpoints changed
@@ -99,12 +101,15 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		keys = append(keys, affinity.Header(h))
 	}
 	cfg.key = affinity.First(append(keys, cfg.key)...)
+	if cfg.untrusted && cfg.clientRank == HonourClientRank {
+		cfg.clientRank = DropClientRank
+	}
 	for _, e := range endpoints {
 		if _, err := dialect(e); err != nil {
 			return nil, err
 		}
 	}
-	set, err := replica.NewSet(endpoints...)
+	set, err := replica.NewSetWithBreaker(cfg.breaker, endpoints...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +121,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), watchers: map[uint64]*watcher{},
+		cfg: cfg, set: set, scraper: scraper, since: time.Now(), clock: affinity.NewClock(), hasher: newKeyHasher(cfg.hashSeed), watchers: map[uint64]*watcher{},
 		done: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 	r.pools.Store(&pools{})
@@ -177,7 +182,7 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 		p.counts.refused.Add(1)
 		return Lease{}, r.refused(ctx, p.model, err)
 	}
-	if r.cfg.hooks.ofRequests() {
+	if r.cfg.hooks.ofRequests() || lease.passage.Probe() {
 		lease.ctx = ctx
 		r.tellRouted(lease)
 	}
@@ -190,9 +195,12 @@ func (r *Router) tellRouted(lease Lease) {
 	told := false
 	defer func() {
 		if !told {
-			lease.Done(Result{NoTokens: true})
+			lease.Done(Result{GivenUp: true, NoTokens: true})
 		}
 	}()
+	if lease.passage.Probe() {
+		lease.member.tell("probe")
+	}
 	for _, hook := range r.cfg.hooks.route {
 		hook.OnRoute(lease.ctx, lease.event())
 	}
@@ -244,6 +252,12 @@ func (r *Router) Add(e Endpoint) error {
 	}
 	if err := r.set.Add(e); err != nil {
 		return err
+	}
+	now := time.Now()
+	for _, m := range r.set.Replicas() {
+		if m.Is(e.URL) {
+			m.MarkEndpointReturned(now)
+		}
 	}
 	if err := r.changedSet(); err != nil {
 		return err

@@ -163,6 +163,9 @@ func (r *Router) watcher(e replica.Added) (*watcher, error) {
 	if err == nil {
 		err = r.scraper.SetDialect(base, d)
 	}
+	if err == nil {
+		err = r.scraper.SetAPIKey(base, e.APIKey)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ type QueueStats struct {
 // another replica by its outcome there. Failed ones are among them: no answer,
 // a 5xx, a stream that broke, or an error that the engine reported inside its
 // answer. Refused ones are not: there was nowhere to send them.
+// A request that was sent again counts where it was sent last.
 type RequestStats struct {
 	Sticky  uint64 `json:"sticky"`
 	Placed  uint64 `json:"placed"`
@@ -82,6 +83,10 @@ type RequestStats struct {
 	// PickerErrors counts placements in which the pool's picker failed and the
 	// least loaded replica was taken.
 	PickerErrors uint64 `json:"picker_errors"`
+	// Retries counts attempts after a request's first, and RetriesRefused those
+	// that the budget did not allow ([RetryPolicy]).
+	Retries        uint64 `json:"retries"`
+	RetriesRefused uint64 `json:"retries_refused"`
 }
 
 // TokenStats counts tokens as the engines' usage says.
@@ -117,6 +122,13 @@ type ReplicaStats struct {
 	// Failed counts attempts: a request that could not be delivered here and
 	// went to another replica is among them.
 	Failed uint64 `json:"failed"`
+	// HeaderTimeouts and IdleTimeouts are those of Failed that took too long.
+	HeaderTimeouts uint64 `json:"header_timeouts"`
+	IdleTimeouts   uint64 `json:"idle_timeouts"`
+	// Breaker is the state of the replica's breaker, or of its endpoint's if that is
+	// less closed, and BreakerOpens how often they have opened ([WithBreaker]).
+	Breaker      replica.BreakerState `json:"breaker"`
+	BreakerOpens uint64               `json:"breaker_opens"`
 	// Running, Waiting and KVUsage (0 to 1) are the engine's, as scraped.
 	Running *int     `json:"running"`
 	Waiting *int     `json:"waiting"`
@@ -168,6 +180,7 @@ func (p *pool) stats(now time.Time) PoolStats {
 			Sticky: c.sticky.Load(), Placed: c.placed.Load(), Spilled: c.spilled.Load(),
 			Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
 			Refused: c.refused.Load(), PickerErrors: c.pickerErrors.Load(),
+			Retries: c.retries.Load(), RetriesRefused: c.retriesRefused.Load(),
 		},
 		Tokens: TokenStats{
 			PromptCached: c.cached.Load(), PromptComputed: c.computed.Load(),
@@ -225,6 +238,8 @@ func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
 		InFlight: m.InFlight(), Sessions: m.home.Sessions(),
 		Sticky: c.sticky.Load(), Placed: c.placed.Load(), SpilledIn: c.spilledIn.Load(),
 		Pinned: c.pinned.Load(), Unkeyed: c.unkeyed.Load(), Failed: c.failed.Load(),
+		HeaderTimeouts: c.headerTimeouts.Load(), IdleTimeouts: c.idleTimeouts.Load(),
+		Breaker: m.Breaker(now), BreakerOpens: m.BreakerOpens(),
 		Stale: true, FirstByte: c.firstByte.Snapshot(),
 	}
 	s.Turns = c.turns.stats()

@@ -69,7 +69,9 @@ func TestStatsJSON(t *testing.T) {
 		pools.replicas.name pools.replicas.url pools.replicas.rank pools.replicas.state pools.replicas.in_flight
 		pools.replicas.sessions pools.replicas.sticky pools.replicas.placed pools.replicas.spilled_in
 		pools.replicas.pinned pools.replicas.unkeyed pools.replicas.failed pools.replicas.running pools.replicas.waiting
-		pools.replicas.kv_usage pools.replicas.prefix_hit_rate pools.replicas.scraped_ago_s pools.replicas.stale`)
+		pools.replicas.kv_usage pools.replicas.prefix_hit_rate pools.replicas.scraped_ago_s pools.replicas.stale
+		pools.requests.retries pools.requests.retries_refused pools.replicas.breaker pools.replicas.breaker_opens
+		pools.replicas.header_timeouts pools.replicas.idle_timeouts`)
 	slices.Sort(want)
 	assert.Equal(t, want, keys("", v))
 	var s warmroute.Stats
@@ -159,6 +161,10 @@ func TestPrometheusText(t *testing.T) {
 	assert.InDelta(t, 1, value("warmroute_gap_turns_total"), 0)
 	assert.InDelta(t, 2, value("warmroute_gap_expected_ratio", "up_to", "+Inf"), 0, "of both replicas")
 	assert.InDelta(t, 0, value("warmroute_max_running"), 0)
+	assert.InDelta(t, 0, value("warmroute_breaker_state"), 0)
+	for _, name := range []string{"warmroute_retries_total", "warmroute_retries_refused_total", "warmroute_timeouts_total", "warmroute_breaker_opens_total"} {
+		assert.InDelta(t, 0, value(name), 0)
+	}
 	assert.NotContains(t, families, "warmroute_prefill_tokens_per_second", "not learned yet")
 	lease = route(t, router, warmroute.Request{Model: `m"\`})
 	if lease.Replica().InFlight() > 1 { // the other one has a request in flight

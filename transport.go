@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
-
-	"github.com/warmroute/warmroute/replica"
 )
 
 // Headers added to responses by [WithDebugHeaders].
@@ -25,16 +23,19 @@ const (
 // Scheme and host of the request's URL are replaced by the replica's, and its
 // path is put below the replica's path prefix; the rest of the URL is kept, and
 // so is a Host that the caller set to something else than the URL's. Of the
-// headers only X-Data-Parallel-Rank is written. The request that was given is
-// not changed; its body is always closed.
+// headers only X-Data-Parallel-Rank is written, and Authorization for an endpoint
+// that has an APIKey. The request that was given is not changed, so that a
+// redirect that an http.Client follows is routed anew and never carries the key;
+// its body is always closed.
 //
 // A response is returned as it came, whatever its status, with a Body that
 // counts the request as finished at its end, at an error, when it is closed, or
 // when the request's context ends, whichever is first.
 //
 // Errors are those of the base transport as they are, those of [Router.Route],
-// or, when no endpoint could be reached, one that wraps both [ErrNoReplica] and
-// the last of them.
+// a [*TimeoutError], or, when no endpoint could be reached, one that wraps both
+// [ErrNoReplica] and the last of them. A failure after the answer has begun is no
+// error: it is told to the hooks as a [*StreamError].
 //
 // Do not use it under an http.Client with a Timeout if the client streams: that
 // bounds the whole body.
@@ -46,7 +47,7 @@ type Transport struct {
 // Transport returns a transport that sends requests through base. If base is
 // nil it is one made for engines: up to 1,024 idle connections to each
 // endpoint for 4 seconds, no proxy, no compression of its own, 2 seconds to
-// connect.
+// connect, 256 KiB of header in an answer.
 func (r *Router) Transport(base http.RoundTripper) *Transport {
 	if base == nil {
 		base = r.defaultBase()
@@ -71,6 +72,8 @@ func (r *Router) defaultBase() *http.Transport {
 			ExpectContinueTimeout: time.Second,
 			ForceAttemptHTTP2:     true,
 			DisableCompression:    true, // bytes pass as they come
+			// One that does not stop sending headers is not waited for.
+			MaxResponseHeaderBytes: 256 << 10,
 		}
 	})
 	return r.base
@@ -85,70 +88,116 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	closed := false
+	var open io.Closer // a body that no attempt has taken over
+	if req.Body != nil {
+		open = req.Body
+	}
 	defer func() {
 		// Also when a key function or the base panics. An attempt that got an
 		// answer leaves the body to the base, which may be sending it yet.
-		if resp == nil && !closed {
-			closeBody(req)
+		if resp == nil && open != nil {
+			_ = open.Close() // the request has an error already
 		}
 	}()
 	route, body, err := t.router.inspect(req)
 	if err != nil {
 		if errors.Is(err, errStillReading) {
-			closed = true // by inspect
+			open = nil // inspect closes it
 			err = context.Cause(req.Context())
 		}
 		return nil, err
 	}
 	defer body.forget()
-	var unreachable error
-	for {
+	var last error
+	var n attempts
+	again := false // the body is to be had again
+	for ; ; n.made++ {
 		lease, err := t.router.route(req.Context(), &route)
 		if err != nil {
-			if unreachable != nil && errors.Is(err, ErrNoReplica) {
-				err = fmt.Errorf("%w: %w", ErrNoReplica, unreachable)
+			if last != nil && errors.Is(err, ErrNoReplica) {
+				err = fmt.Errorf("%w: %w", ErrNoReplica, last)
 			}
 			return nil, err
 		}
-		resp, again, err := t.attempt(req, body, lease, route.Tried)
-		if !again {
-			closed = true // by the attempt
+		if again {
+			if body, err = body.again(req); err != nil {
+				lease.Done(Result{GivenUp: true, NoTokens: true})
+				return nil, err
+			}
+			if body.ReadCloser != nil {
+				open = body.ReadCloser
+			}
+		}
+		if n.made > 0 {
+			lease.pool.counts.retries.Add(1)
+		}
+		resp, next, err := t.attempt(req, body, lease, &route, n)
+		if next != nextUnsent {
+			open = nil
+		}
+		if next == nextNone {
 			return resp, err
 		}
-		unreachable = err
+		last, again = err, next == nextReplay
 		if route.since.IsZero() {
 			route.since = lease.routed.Add(-lease.waited)
 		}
-		route.Tried = append(route.Tried, lease.Replica())
+		if next == nextReplay {
+			if err := sleep(req.Context(), t.router.cfg.retry.pause(n.replay)); err != nil {
+				lease.pool.counts.routed(lease)
+				return nil, err
+			}
+			n.replay++
+		}
 	}
 }
 
-// attempt sends the request to one replica. again says that nothing was sent
-// and that the request's body was left open for another attempt.
-func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, tried []*replica.Replica) (resp *http.Response, again bool, err error) {
+// attempt sends the request to one replica, and says whether there is to be
+// another attempt, elsewhere: route has been told where not to then.
+func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, route *Request, n attempts) (resp *http.Response, next next, err error) {
 	start := time.Now()
+	cfg := &t.router.cfg
 	x := newExchange(req, body, lease)
+	guard := newGuard(&x.req, cfg.headerTimeout, cfg.idleTimeout)
 	returned := false
 	defer func() {
 		if !returned { // the base panicked
+			guard.end()
 			lease.pool.counts.routed(lease)
-			lease.Done(Result{NoTokens: true})
+			lease.Done(Result{GivenUp: true, NoTokens: true})
 		}
 	}()
 	resp, err = t.base.RoundTrip(&x.req)
 	if err == nil && resp == nil {
 		err = errors.New("warmroute: base transport returned neither response nor error")
 	}
+	if late := guard.answered(); late != nil {
+		if err == nil && resp.Body != nil {
+			_ = resp.Body.Close() // cut off already
+		}
+		resp, err = nil, late
+	}
 	returned = true
 	if err != nil {
-		again, err = t.failed(req, x, lease, tried, err)
-		return nil, again, err
+		guard.end()
+		next, err = t.failed(req, x, lease, route, n, err)
+		return nil, next, err
+	}
+	lease.member.reached()
+	said := statusResult(req, resp)
+	if (resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable) && t.replays(req, body, lease, route, n, true) {
+		said.NoTokens = true
+		x.out.finish(true)
+		lease.done(said, false)
+		guard.end()
+		if resp.Body != nil {
+			_ = resp.Body.Close() // nobody wants it
+		}
+		return nil, nextReplay, said.Err
 	}
 	x.out.finish(false)
 	lease.pool.counts.routed(lease)
-	lease.member.reached()
-	if resp.StatusCode < http.StatusBadRequest {
+	if resp.StatusCode < http.StatusBadRequest && said.Err == nil {
 		lease.Answered()
 	}
 	resp.Request = req
@@ -159,31 +208,39 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, tr
 		resp.Header.Set(ReplicaHeader, lease.member.Name())
 		resp.Header.Set(OutcomeHeader, string(lease.outcome))
 	}
-	x.in.wrap(req, resp, lease, start)
-	return resp, false, nil
+	x.in.wrap(req, resp, lease, start, said, guard)
+	return resp, nextNone, nil
 }
 
 // failed ends an attempt that got no answer.
-func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, tried []*replica.Replica, err error) (again bool, _ error) {
+func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *Request, n attempts, err error) (next next, _ error) {
+	cfg := &t.router.cfg
 	result := Result{Err: err, NoTokens: true}
 	switch {
 	case req.Context().Err() != nil || x.out.broken():
-		result.Err = nil // the caller's doing
+		result.Err, result.GivenUp = nil, true // the caller's doing
 	case isDialError(err):
 		result.Unreachable = true
-		again = t.router.cfg.failover && t.router.untried(lease, tried) && x.out.reusable()
+		if cfg.failover && cfg.retry.mayMore(n, false) && t.router.untried(lease, route.Tried) && x.out.reusable() {
+			next = nextUnsent
+			route.Tried = append(route.Tried, lease.Replica())
+		}
+	case t.replays(req, x.body, lease, route, n, false):
+		next = nextReplay
 	}
-	if !again {
+	if next != nextUnsent {
 		x.out.finish(true)
+	}
+	if next == nextNone {
 		lease.pool.counts.routed(lease)
 	}
-	lease.done(result, !again)
+	lease.done(result, next == nextNone)
 	if result.Unreachable {
-		if !again {
+		if next == nextNone {
 			err = fmt.Errorf("%w: %w", ErrNoReplica, err)
 		}
 	}
-	return again, err
+	return next, err
 }
 
 // isDialError reports whether no connection was made, so that nothing was sent.
@@ -192,24 +249,19 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close() // the request has an answer or an error already
-	}
-}
-
 // exchange is one request as it leaves and the body of its answer, in one piece
 // of memory. It is not reused: the base transport may keep the request, and the
 // caller the body.
 type exchange struct {
-	req http.Request
-	url url.URL
-	out outgoingBody
-	in  responseBody
+	req  http.Request
+	url  url.URL
+	body requestBody
+	out  outgoingBody
+	in   responseBody
 }
 
 func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
-	x := &exchange{req: *req, url: *req.URL}
+	x := &exchange{req: *req, url: *req.URL, body: body}
 	base := lease.member.URL()
 	if req.Host == req.URL.Host {
 		x.req.Host = "" // it follows the URL unless the caller set another
@@ -234,6 +286,8 @@ func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
 		if mayRepeat(req) {
 			x.req.GetBody = nil
 		}
+	} else if req.Method == http.MethodPost && mayRepeat(req) {
+		x.req.Body = unrepeatable{}
 	}
 	return x
 }
@@ -269,48 +323,6 @@ func slashed(path string) string {
 	return path
 }
 
-// outgoingHeader returns the header with the lease's rank and no other. The
-// caller's map is never written to; it is used as it is if it need not change.
-func outgoingHeader(h http.Header, lease Lease) http.Header {
-	values := lease.member.RankHeaderValues()
-	if lease.rank != "" {
-		values = []string{lease.rank}
-	}
-	if values == nil && !hasRankHeader(h) {
-		return h
-	}
-	out := make(http.Header, len(h)+1)
-	for name, v := range h {
-		// Names that were put into the map by hand may not be canonical.
-		if len(name) != len(replica.RankHeader) || !strings.EqualFold(name, replica.RankHeader) {
-			out[name] = v
-		}
-	}
-	if values != nil {
-		out[replica.RankHeader] = values
-	}
-	return out
-}
-
-func hasRankHeader(h http.Header) bool { _, ok := clientRank(h); return ok }
-
-// clientRank returns the rank that the client sent. Of several the first
-// counts, as in vLLM.
-func clientRank(h http.Header) (string, bool) {
-	if v := h[replica.RankHeader]; len(v) > 0 {
-		return v[0], true
-	}
-	for name, v := range h {
-		if len(name) == len(replica.RankHeader) && strings.EqualFold(name, replica.RankHeader) {
-			if len(v) == 0 {
-				return "", true
-			}
-			return v[0], true
-		}
-	}
-	return "", false
-}
-
 // inspect finds out what routing needs to know. Parts of the request's body may
 // be read for it; the returned body gives them again. If the error is
 // errStillReading the body is being closed.
@@ -323,7 +335,9 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 		return Request{}, requestBody{}, errors.New("warmroute: nil Request.URL")
 	}
 	var route Request
-	route.ClientRank, _ = clientRank(req.Header)
+	if !r.cfg.untrusted || r.cfg.clientRank == RefuseClientRank {
+		route.ClientRank, _ = clientRank(req.Header)
+	}
 	if req.ContentLength > 0 {
 		route.PromptTokens = int(req.ContentLength / bytesPerToken)
 	}
@@ -349,6 +363,9 @@ func (r *Router) inspect(req *http.Request) (Request, requestBody, error) {
 	}
 	if in.stillReading {
 		return Request{}, requestBody{}, errStillReading
+	}
+	if r.cfg.retry.RetrySent && req.GetBody == nil {
+		in.readAll() // to have it again
 	}
 	api := apiOf(req.URL.Path)
 	route.light = api == "" || req.Method != http.MethodPost

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmroute/warmroute/affinity"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // waiter is the part of a ticket that a pool's admission has in hand: a turn,
@@ -21,6 +22,7 @@ type waiter struct {
 	bound    bool // by this turn
 	admitted bool // the turn is the admission's until it is finished
 	member   *member
+	passage  replica.Passage
 	left     time.Duration // that it may wait
 	queueLen int           // turns that waited when it began to, itself among them
 	sent     time.Time     // when member was set
@@ -81,7 +83,7 @@ func (p *pool) admit(ctx context.Context, req *Request, w *pick, home *member) (
 	if w.session != nil && w.session.Home() == a.member.home && (home == a.member || unbound && !a.bound) {
 		outcome = Sticky
 	}
-	w.ticket = t
+	w.ticket, w.passage = t, a.passage
 	lease := newLease(p, a.member, w, outcome)
 	lease.waited = a.Waited(w.now)
 	return lease, nil
@@ -119,20 +121,24 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.Home = a.parent.room
 	}
 	if p.admission.cfg.Choose != nil {
-		a.request = balance.Request{Session: w.keyHash(), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
+		a.request = balance.Request{Session: p.keyHash(w), Model: p.model, PromptTokens: req.PromptTokens, Home: -1, Adapter: w.adapter}
 		if req.Parent != "" {
-			a.request.Parent = keyHash(p.key(req, req.Parent))
+			a.request.Parent = p.router.hasher.hash(p.key(req, req.Parent))
 		}
 	}
-	if len(w.tried) > 0 || w.adapter != "" {
+	if len(w.tried) > 0 || len(w.avoid) > 0 || w.adapter != "" {
 		for _, m := range *p.members.Load() {
-			if triedAlready(m, w.tried) || !p.serves(m, w.adapter) {
+			if w.excludes(m) || !p.serves(m, w.adapter) {
 				a.Avoid = append(a.Avoid, m.room)
 			}
 		}
 	}
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
 		return errReleased
+	}
+	avoid := len(a.Avoid)
+	if a.Home == nil {
+		p.avoidSlow(a, now)
 	}
 	if !p.admission.Arrive(&a.Turn, now) {
 		p.admission.overloaded.Add(1)
@@ -141,6 +147,11 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 	switch {
 	case a.Room() == nil:
 		p.pump(now)
+		if len(a.Avoid) > avoid && a.member == nil && !a.released {
+			// Better there than in the queue.
+			a.Avoid = a.Avoid[:avoid]
+			p.pump(now)
+		}
 	case home != nil && home.room == a.Room():
 		p.begin(a, home, now)
 	default:
@@ -212,6 +223,7 @@ func (p *pool) takeBack(a *waiter, err error) error {
 			return nil
 		default:
 			a.member.End()
+			a.member.Released(a.passage)
 			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
 		}
 	}
@@ -243,6 +255,13 @@ func (p *pool) send(a *waiter, now time.Time) {
 func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	a.member, a.sent = m, now
 	m.Begin()
+	a.passage, _ = m.Admit(now)
+	if a.passage.Probe() {
+		p.closeProbed(m, now)
+	}
+	if a.session == nil || a.session.Home() != m.home {
+		m.slow.took()
+	}
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)
 		a.bound = true

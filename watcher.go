@@ -221,6 +221,9 @@ func (w *watcher) note(m *member, s metrics.Snapshot, page metrics.Page) {
 		engines = len(page.Engines)
 	}
 	c := m.evidence.note(s, engines, m.InFlight(), at)
+	if c.restarted || c.woke {
+		m.MarkReturned(at)
+	}
 	if c.restarted || c.slept || c.woke || c.wedged || c.recovered {
 		m.pool.roomsChanged()
 	}

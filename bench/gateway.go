@@ -6,9 +6,10 @@ import (
 	"github.com/warmroute/warmroute"
 )
 
-// connect makes a router that runs, and has scraped the endpoints once.
+// connect makes a router that runs, and has scraped the endpoints once. Its hashes
+// are the same each time, so that a run can be repeated.
 func connect(s Site, opts []warmroute.Option) (Gateway, error) {
-	router, err := warmroute.New(s.Endpoints, opts...)
+	router, err := warmroute.New(s.Endpoints, append([]warmroute.Option{warmroute.WithHashSeed(1)}, opts...)...)
 	if err != nil {
 		return Gateway{}, err
 	}

@@ -129,7 +129,7 @@ func ask[T any](ctx context.Context, s *Scraper, base *url.URL, q question[T]) (
 	target.RawQuery = query.Encode()
 	body := s.buffer()
 	defer s.buffers.Put(body)
-	if err := s.get(ctx, target, "application/json", body); err != nil {
+	if err := s.get(ctx, base, target, "application/json", body); err != nil {
 		var status *StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
 			err = fmt.Errorf("%w: %w", err, ErrNotServed)

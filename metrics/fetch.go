@@ -48,13 +48,42 @@ func (s *Scraper) buffer() *bytes.Buffer {
 	return new(bytes.Buffer)
 }
 
+// SetAPIKey has the endpoint at base be asked for everything with a key, as
+// "Authorization: Bearer"; "" takes that back. It is sent nowhere else: redirects
+// are not followed. The error is for a base that [Scraper.Scrape] refuses too.
+func (s *Scraper) SetAPIKey(base *url.URL, key string) error {
+	if err := checkBase(base); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key == "" {
+		delete(s.keys, endpointKey(base))
+	} else {
+		s.keys[endpointKey(base)] = key
+	}
+	return nil
+}
+
+func (s *Scraper) apiKey(base *url.URL) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.keys) == 0 {
+		return ""
+	}
+	return s.keys[endpointKey(base)]
+}
+
 // get reads an answer's body. After an error, body holds what came before it.
-func (s *Scraper) get(ctx context.Context, target *url.URL, accept string, body *bytes.Buffer) error {
+func (s *Scraper) get(ctx context.Context, base, target *url.URL, accept string, body *bytes.Buffer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	request.Header.Set("Accept", accept)
+	if key := s.apiKey(base); key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
 	response, err := s.client.Do(request)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err) // a *url.Error, which names the URL

@@ -78,6 +78,7 @@ type Scraper struct {
 	mu        sync.Mutex
 	flights   map[string]*flight   // by endpointKey
 	endpoints map[string]*endpoint // by endpointKey
+	keys      map[string]string    // API keys by endpointKey
 	watches   map[string]watching  // by endpointKey
 }
 
@@ -99,6 +100,7 @@ func NewScraper(config Config) (*Scraper, error) {
 		maxBytes:  cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		flights:   make(map[string]*flight),
 		endpoints: make(map[string]*endpoint),
+		keys:      make(map[string]string),
 		watches:   make(map[string]watching),
 	}
 	if s.jitter == nil {
@@ -157,10 +159,10 @@ func (s *Scraper) Scrape(ctx context.Context, base *url.URL) (Page, error) {
 func (s *Scraper) scrape(ctx context.Context, key string, base *url.URL) (Page, error) {
 	p := s.plan(key)
 	path := p.path
-	page, found, err := s.read(ctx, base.JoinPath(path), p)
+	page, found, err := s.read(ctx, base, path, p)
 	up := found == nil && answered(err)
 	if up && p.other != "" {
-		if other, d, otherErr := s.read(ctx, base.JoinPath(p.other), p); d != nil {
+		if other, d, otherErr := s.read(ctx, base, p.other, p); d != nil {
 			page, found, err, path = other, d, otherErr, p.other
 		}
 	}
@@ -169,11 +171,12 @@ func (s *Scraper) scrape(ctx context.Context, key string, base *url.URL) (Page, 
 }
 
 // read fetches and reads one page. The dialect is nil if no engine was found.
-func (s *Scraper) read(ctx context.Context, target *url.URL, p plan) (Page, Dialect, error) {
+func (s *Scraper) read(ctx context.Context, base *url.URL, path string, p plan) (Page, Dialect, error) {
+	target := base.JoinPath(path)
 	body := s.buffer()
 	defer s.buffers.Put(body)
 	asked := time.Now()
-	err := s.get(ctx, target, "text/plain;version=0.0.4", body)
+	err := s.get(ctx, base, target, "text/plain;version=0.0.4", body)
 	at := time.Now()
 	text := body.Bytes()
 	if err != nil {

@@ -34,7 +34,25 @@ type Endpoint struct {
 	// Engine names what serves there, as package metrics names its dialects:
 	// "vllm", "sglang" and so on. Empty, it is found out from the metrics page.
 	Engine string `json:"engine,omitempty"`
+
+	// APIKey is sent to the endpoint as "Authorization: Bearer", in the place of
+	// what the client sent, with requests and when its metrics, version and models
+	// are read; vLLM's --api-key wants it. It is sent to no other endpoint, and
+	// shown in neither the text nor the JSON of an Endpoint. Empty, the client's own
+	// header is passed on. Visible ASCII characters.
+	APIKey string `json:"-"`
 }
+
+// authorization is the value of the Authorization header, nil if there is no key.
+func (e Endpoint) authorization() []string {
+	if e.APIKey == "" {
+		return nil
+	}
+	return []string{"Bearer " + e.APIKey}
+}
+
+// GoString is [Endpoint.String] in the form of %#v, which would show the key.
+func (e Endpoint) GoString() string { return fmt.Sprintf("replica.Endpoint(%q)", e.String()) }
 
 // ParseEndpoint reads the flag form of an endpoint,
 // URL[,ranks=N][,model=NAME][,engine=NAME], and checks it as [NewSet] would. Unlike the zero value of the field,
@@ -72,7 +90,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	return e, nil
 }
 
-// String returns the flag form that [ParseEndpoint] reads.
+// String returns the flag form that [ParseEndpoint] reads, without the key.
 func (e Endpoint) String() string {
 	s := e.URL
 	if e.Ranks != 0 {
@@ -120,6 +138,11 @@ func (e Endpoint) base() (*url.URL, error) {
 	u.RawPath = strings.TrimRight(u.RawPath, "/")
 	if e.Ranks < 0 || e.Ranks > MaxRanks {
 		return nil, ranksError(strconv.Itoa(e.Ranks))
+	}
+	for i := range len(e.APIKey) {
+		if c := e.APIKey[i]; c <= ' ' || c > '~' {
+			return nil, &ConfigError{Field: "API key", Value: "xxxxx", Allowed: "visible ASCII characters"}
+		}
 	}
 	return u, nil
 }

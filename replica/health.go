@@ -12,10 +12,12 @@ const (
 
 // health is passive: it learns from the requests that are sent anyway. Only a
 // connection that could not be made counts, since that alone says for certain
-// that no request was delivered and none will be for now.
+// that no request was delivered and none will be for now. Other failures are for
+// the breakers.
 type health struct {
 	failures atomic.Int32
 	until    atomic.Int64 // Unix nanoseconds; 0 while reachable
+	held     atomic.Int64 // Unix nanoseconds until which it asked to be left alone
 }
 
 func (h *health) down(now time.Time) bool {

@@ -29,6 +29,9 @@ const (
 	Down     State = "down"     // could not be reached just now
 	Asleep   State = "asleep"   // its engine says that it sleeps
 	Wedged   State = "wedged"   // its engine has requests and makes no progress
+	Open     State = "open"     // its requests fail: it takes none for now, see Breaker
+	Probing  State = "probing"  // was open, takes one request to see
+	Held     State = "held"     // asked to be given nothing new for now
 	Removed  State = "removed"  // no longer in its set
 )
 
@@ -41,6 +44,8 @@ type Replica struct {
 	name     string
 	rank     int
 	header   []string
+	breaker  *Breaker     // nil: it has its endpoint's alone
+	returned atomic.Int64 // Unix ns; 0: never
 	inFlight atomic.Int64
 	draining atomic.Bool
 	removed  atomic.Bool
@@ -54,7 +59,10 @@ type server struct {
 	url      *url.URL
 	name     string       // host:port[/prefix], the port always spelled out
 	ranks    atomic.Int32 // 0 while not known
+	auth     []string     // value of the Authorization header, nil if none
 	health   health
+	breaker  Breaker
+	returned atomic.Int64 // Unix ns; 0: never
 }
 
 func newReplica(s *server, rank int) *Replica {
@@ -63,6 +71,8 @@ func newReplica(s *server, rank int) *Replica {
 		digits := strconv.Itoa(rank)
 		r.name += "@" + digits
 		r.header = []string{digits}
+		r.breaker = new(Breaker)
+		r.breaker.init(s.breaker.cfg)
 	}
 	return r
 }
@@ -88,6 +98,11 @@ func (r *Replica) Rank() int { return r.rank }
 // RankHeaderValues is the value list for [RankHeader], nil when none must be
 // sent. It is shared: do not modify it.
 func (r *Replica) RankHeaderValues() []string { return r.header }
+
+// AuthorizationValues is the value list for the Authorization header of requests
+// to the endpoint, by its [Endpoint.APIKey]; nil if it has none. It is shared: do
+// not modify it, nor show it.
+func (r *Replica) AuthorizationValues() []string { return r.server.auth }
 
 // Model is the name of the pool the replica belongs to.
 func (r *Replica) Model() string { return r.server.endpoint.Model }
@@ -141,7 +156,8 @@ func (r *Replica) Removed() bool { return r.removed.Load() }
 func (r *Replica) Draining() bool { return r.draining.Load() }
 
 // State is the replica's state at now. One that is Draining is shown as that,
-// whether it can be reached or not.
+// whether it can be reached or not, and one that is Down whatever its breaker
+// says.
 func (r *Replica) State(now time.Time) State {
 	switch {
 	case r.removed.Load():
@@ -150,6 +166,15 @@ func (r *Replica) State(now time.Time) State {
 		return Draining
 	case r.server.health.down(now):
 		return Down
+	}
+	switch r.Breaker(now) {
+	case BreakerOpen:
+		return Open
+	case BreakerHalfOpen:
+		return Probing
+	}
+	if r.Held(now) {
+		return Held
 	}
 	return Up
 }

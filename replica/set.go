@@ -19,6 +19,7 @@ var (
 // removed, and ranks appear, while others read. Readers take an immutable
 // snapshot; changes copy it. Safe for concurrent use.
 type Set struct {
+	breaker  BreakerConfig
 	mu       sync.Mutex // serializes changes; never held over I/O
 	servers  []*server
 	added    uint64 // endpoints ever
@@ -29,7 +30,16 @@ type Set struct {
 // [*ConfigError] for an endpoint that is not usable, and an error that wraps
 // [ErrDuplicate] for two that are the same. An empty set is allowed.
 func NewSet(endpoints ...Endpoint) (*Set, error) {
-	s := new(Set)
+	return NewSetWithBreaker(BreakerConfig{}, endpoints...)
+}
+
+// NewSetWithBreaker is [NewSet] for replicas whose breakers are not the default
+// ones. It returns a [*ConfigError] for a configuration that is refused.
+func NewSetWithBreaker(breaker BreakerConfig, endpoints ...Endpoint) (*Set, error) {
+	if err := breaker.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Set{breaker: breaker.withDefaults()}
 	s.replicas.Store(new([]*Replica))
 	for _, e := range endpoints {
 		if err := s.Add(e); err != nil {
@@ -75,7 +85,8 @@ func (s *Set) Add(e Endpoint) error {
 		return fmt.Errorf("warmroute: URL: %q refused: %w", e.URL, ErrDuplicate)
 	}
 	s.added++
-	sv := &server{endpoint: e, id: s.added, url: u, name: name(u)}
+	sv := &server{endpoint: e, id: s.added, url: u, name: name(u), auth: e.authorization()}
+	sv.breaker.init(s.breaker)
 	sv.ranks.Store(int32(e.Ranks))
 	s.servers = append(s.servers, sv)
 	next := slices.Clone(s.Replicas())

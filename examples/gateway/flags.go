@@ -25,6 +25,7 @@ func parse(args []string, output io.Writer) (config, error) {
 		sticky     = onOff(true)
 		ttl        time.Duration
 		debug      bool
+		untrusted  bool
 		maxNumSeqs int
 		residency  = warmroute.ResidencyAuto
 		turnover   float64
@@ -48,6 +49,7 @@ func parse(args []string, output io.Writer) (config, error) {
 	flags.DurationVar(&ttl, "session-ttl", warmroute.DefaultSessionTTL, "how long an idle conversation is remembered")
 	flags.StringVar(&cfg.sessions, "sessions", "", "`file` that the conversations' replicas are saved to at shutdown and restored from at start")
 	flags.BoolVar(&debug, "debug-headers", false, "add "+warmroute.ReplicaHeader+" and "+warmroute.OutcomeHeader+" to responses")
+	flags.BoolVar(&untrusted, "untrusted-clients", false, "take the rank and X-Warmroute- headers off requests")
 	flags.IntVar(&maxNumSeqs, "max-num-seqs", 0, "the engines' --max-num-seqs, for -spill auto")
 	flags.TextVar(&residency, "residency", residency, "whether turns wait for room where the conversations do not all fit into the prefix caches: `auto|off|TOKENS` of a replica's cache")
 	flags.Float64Var(&turnover, "turnover", balance.DefaultTurnover, "how readily conversations that are served give way to those that wait: 0 is the shortest median, 1 the shortest tail")
@@ -77,6 +79,7 @@ func parse(args []string, output io.Writer) (config, error) {
 		warmroute.WithSpill(spill),
 		warmroute.WithSessionTTL(ttl),
 		warmroute.WithDebugHeaders(debug),
+		warmroute.WithUntrustedClients(untrusted),
 		warmroute.WithResidency(residency),
 		warmroute.WithTurnover(turnover),
 		warmroute.WithMaxWait(maxWait),

@@ -112,16 +112,24 @@ func (r *Reader) member() {
 	switch root := s.Key(0); string(root) {
 	case "usage":
 		r.usageMember(1)
+	case "error":
+		if depth == 2 {
+			r.errorMember(s.Key(1))
+		}
 	case "choices": // an array of objects
 		if depth == 2 && s.Kind() == jsonscan.Object {
 			s.Descend()
 		}
 		if depth == 3 && string(s.Key(2)) == "finish_reason" && is(s, "abort") {
-			r.failed = true
+			r.failed, r.fault.Aborted = true, true
 		}
 	case "response", "message":
 		if depth > 2 {
-			r.usageMember(2)
+			if string(s.Key(1)) == "usage" {
+				r.usageMember(2)
+			} else if depth == 3 {
+				r.errorMember(s.Key(2))
+			}
 			return
 		}
 		switch key := s.Key(1); {
@@ -156,8 +164,10 @@ func (r *Reader) topMember() {
 	case "object":
 		// The errors of vLLM up to 0.10.0 are flat.
 		if is(s, "error") {
-			r.failed = true
+			r.failed, r.flat = true, true
 		}
+	case "code":
+		r.topCode = status(s)
 	case "error":
 		r.ending(key)
 	case "status":
@@ -175,10 +185,14 @@ func (r *Reader) ending(key []byte) {
 	case "error":
 		if r.scan.Kind() != jsonscan.Null {
 			r.failed = true
+			descend(&r.scan)
 		}
 	case "status":
-		if is(&r.scan, "failed") || is(&r.scan, "cancelled") {
+		switch {
+		case is(&r.scan, "failed"):
 			r.failed = true
+		case is(&r.scan, "cancelled"):
+			r.failed, r.fault.Aborted = true, true
 		}
 	}
 }

@@ -38,7 +38,7 @@ func quietEvent(p []byte) int {
 // isLoud reports whether data, a JSON object, has a key or string that member
 // acts upon, in whatever place, or one that could be it in escaped form. Each
 // thing member does takes one of these: usage, error, abort, response and
-// message_stop. It must be kept in step with member.
+// message_stop; a code counts only beside an error. It must be kept in step with member.
 func isLoud(data []byte) bool {
 	// Eight bytes at a time, find the quotes that are followed by the first
 	// letter of one of the words, and the \u escapes. The letters a, e and u

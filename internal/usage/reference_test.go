@@ -276,6 +276,11 @@ func FuzzReader(f *testing.F) {
 		require.Equal(t, whole, read(&r, contentType, inPieces(body, int(size)%1000+1)...))
 		require.Equal(t, before, body, "the body was changed")
 
+		fault := r.Fault()
+		require.LessOrEqual(t, len(fault.Type), 64)
+		require.True(t, r.Failed() || fault == usage.Fault{}, "%+v", fault)
+		require.True(t, fault.Code == 0 || fault.Code >= 100 && fault.Code <= 999, "%+v", fault)
+
 		u := whole.Usage
 		require.True(t, 0 <= u.Cached && u.Cached <= u.Prompt && u.Prompt < 3e15 && 0 <= u.Completion && u.Completion < 1e15, "%+v", u)
 		require.True(t, u.Measured || u.Cached == 0, "%+v", u)

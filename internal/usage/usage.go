@@ -43,6 +43,9 @@ type Reader struct {
 	format   format
 	finished bool
 	failed   bool
+	fault    Fault
+	flat     bool // the error is the object itself
+	topCode  int  // its code then
 	counts   counts
 	event    event
 	lines    lines
@@ -56,6 +59,7 @@ func (r *Reader) Reset(contentType string) {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.TrimSpace(mediaType)
 	r.format, r.finished, r.failed = formatNone, false, false
+	r.fault, r.flat, r.topCode = Fault{}, false, 0
 	switch {
 	case strings.EqualFold(mediaType, "application/json"):
 		r.format = formatJSON
