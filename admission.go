@@ -84,7 +84,8 @@ func (p *pool) chooseRoom(t *balance.Turn, rooms []*balance.Room, now time.Time)
 	p.recall(now)
 	m, err := p.pickCalmly()
 	if err != nil {
-		p.counts.pickerErrors.Add(1) // not logged: the lock is held
+		p.counts.pickerErrors.Add(1)
+		p.sayPickerFailed(err, true)
 	}
 	return m.room
 }

@@ -11,9 +11,22 @@ import (
 // removed end; those of the pool go on.
 func (r *Router) WriteMetrics(out io.Writer) error {
 	w := metrics.NewWriter(out)
-	s := r.Stats()
+	r.Stats().Export(w)
+	return w.Err()
+}
+
+// Export gives the counts to a sink as metric families, for a client library of
+// your own: a [metrics.Writer] writes what [Router.WriteMetrics] does. Durations
+// are in seconds, shares 0 to 1, counters since [Stats].Since or, with the label
+// replica, since the replica joined. A number that is not known is left out.
+//
+// Shares that the stats have beside the counts they come from are left to the
+// query, which can take them over any time.
+func (s Stats) Export(w metrics.Sink) {
 	pools := s.Pools
 
+	w.Family("warmroute_start_time_seconds", "When the counting began, in seconds since the Unix epoch.", metrics.KindGauge)
+	w.Sample(float64(s.Since.UnixMilli()) / 1000)
 	w.Family("warmroute_requests_total", "Requests routed, by replica and by what routing did with them.", metrics.KindCounter)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		for _, o := range [...]struct {
@@ -21,6 +34,16 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 			n       uint64
 		}{{Sticky, m.Sticky}, {Placed, m.Placed}, {Spilled, m.SpilledIn}, {Pinned, m.Pinned}, {Unkeyed, m.Unkeyed}} {
 			w.Sample(float64(o.n), "model", p.Model, "replica", m.Name, "outcome", string(o.outcome))
+		}
+	})
+	w.Family("warmroute_pool_requests_total", "The same for the pool, those of replicas that have left among them.", metrics.KindCounter)
+	eachPool(pools, func(p *PoolStats) {
+		r := p.Requests
+		for _, o := range [...]struct {
+			outcome Outcome
+			n       uint64
+		}{{Sticky, r.Sticky}, {Placed, r.Placed}, {Spilled, r.Spilled}, {Pinned, r.Pinned}, {Unkeyed, r.Unkeyed}} {
+			w.Sample(float64(o.n), "model", p.Model, "outcome", string(o.outcome))
 		}
 	})
 	w.Family("warmroute_failed_attempts_total", "Attempts without a good answer: none at all, a 5xx, a broken stream, an engine's error.", metrics.KindCounter)
@@ -58,6 +81,8 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(float64(m.InFlight), "model", p.Model, "replica", m.Name)
 	})
+	w.Family("warmroute_pool_in_flight", "The same for the pool, those on replicas that have left among them.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.InFlight), "model", p.Model) })
 	w.Family("warmroute_sessions", "Conversations bound to the replica.", metrics.KindGauge)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(float64(m.Sessions), "model", p.Model, "replica", m.Name)
@@ -72,6 +97,7 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 			w.Sample(flag(m.Finding != nil && m.Finding.State == s), "model", p.Model, "replica", m.Name, "state", string(s))
 		}
 	})
+	exportReplicas(w, pools)
 	w.Family("warmroute_scrape_stale", "1 if the replica's scraped values are too old to count, or missing.", metrics.KindGauge)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(flag(m.Stale), "model", p.Model, "replica", m.Name)
@@ -122,6 +148,8 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Sample(float64(m.MaxRunning), "model", p.Model, "replica", m.Name)
 	})
+	w.Family("warmroute_answers_cached", "1 if turns have shown to find the last answer in the cache behind the last prompt.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(flag(p.AnswersCached), "model", p.Model) })
 	w.Family("warmroute_problems", "Things that keep affinity from working; the stats say which.", metrics.KindGauge)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(len(p.Problems)), "model", p.Model) })
 
@@ -134,6 +162,10 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 
 	w.Family("warmroute_queue_length", "Turns that wait for room in a prefix cache.", metrics.KindGauge)
 	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Queue.Waiting), "model", p.Model) })
+	w.Family("warmroute_queue_active", "1 if the capacity of a prefix cache is known, so that turns may have to wait.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(flag(p.Queue.Active), "model", p.Model) })
+	w.Family("warmroute_queue_max_length", "How many turns wait at most; a further one is refused.", metrics.KindGauge)
+	eachPool(pools, func(p *PoolStats) { w.Sample(float64(p.Queue.MaxWaiting), "model", p.Model) })
 	w.Family("warmroute_queue_longest_wait_seconds", "How long the turn that has waited longest has by now.", metrics.KindGauge)
 	eachPool(pools, func(p *PoolStats) { w.Sample(p.Queue.Longest, "model", p.Model) })
 	w.Family("warmroute_queue_max_wait_seconds", "How long a turn waits at most.", metrics.KindGauge)
@@ -153,7 +185,6 @@ func (r *Router) WriteMetrics(out io.Writer) error {
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		w.Histogram(m.FirstByte, "model", p.Model, "replica", m.Name)
 	})
-	return w.Err()
 }
 
 type verdictCount struct {

@@ -1,7 +1,8 @@
 package warmroute
 
 import (
-	"fmt"
+	"context"
+	"reflect"
 	"time"
 
 	"github.com/warmroute/warmroute/metrics"
@@ -9,16 +10,36 @@ import (
 )
 
 // Hook is told of what happens in a router: a value that implements at least
-// one of [RouteHook], [DoneHook], [ScrapeHook] and [ReplicaStateHook]. Its
-// methods are called from many goroutines at once, on the path of requests, and
-// must not block.
+// one of the interfaces below, each of one method. It is told of what it
+// implements, and of nothing else.
+//
+//	[RouteHook], [DoneHook]        an attempt begins, and ends
+//	[EnqueueHook], [DequeueHook]   a turn waits for room, and waits no longer
+//	[RefuseHook]                   a request is sent nowhere
+//	[ScrapeHook]                   a metrics page was read, or could not be
+//	[ReplicaStateHook]             a replica is in another state
+//
+// Hooks are called one after another, in the order given, on the goroutine of
+// what they are told of, many at once, and never with a lock of the router held:
+// a hook may ask for [Router.Stats]. It must not block. The context is that of
+// the request, so that it carries the caller's span; it may have ended.
+//
+// A request is told of in this order: if it waits, OnEnqueue and OnDequeue; then
+// either OnRefuse, or OnRoute and in the end OnDone, once each an attempt. One
+// whose caller gives up before it was routed gets neither.
 type Hook any
 
-// RouteHook is told of each request that is routed, once an attempt.
-type RouteHook interface{ OnRoute(RouteEvent) }
+// RouteHook is told of each request that is routed, once an attempt, before it is
+// sent.
+type RouteHook interface {
+	OnRoute(context.Context, RouteEvent)
+}
 
-// DoneHook is told of the end of each attempt.
-type DoneHook interface{ OnDone(DoneEvent) }
+// DoneHook is told of the end of each attempt, once: when the answer's body has
+// ended, failed, been closed or been given up.
+type DoneHook interface {
+	OnDone(context.Context, DoneEvent)
+}
 
 // ScrapeHook is told of each metrics page that was read, or could not be.
 type ScrapeHook interface{ OnScrape(ScrapeEvent) }
@@ -41,6 +62,9 @@ type RouteEvent struct {
 type DoneEvent struct {
 	RouteEvent
 	Result Result
+	// Final says that the request is not sent to another replica after this
+	// attempt: it is over.
+	Final bool
 	// Verdict is what the engine's count says of a turn at home, "" if it was
 	// none. The next metrics page may show that it was another, [Ignored] or
 	// [Lost], which the stats count then: [Ignored] is told here only where the
@@ -73,32 +97,68 @@ type ReplicaStateEvent struct {
 
 // hooks are the router's, by what they want to be told.
 type hooks struct {
-	route  []RouteHook
-	done   []DoneHook
-	scrape []ScrapeHook
-	state  []ReplicaStateHook
+	route   []RouteHook
+	done    []DoneHook
+	enqueue []EnqueueHook
+	dequeue []DequeueHook
+	refuse  []RefuseHook
+	scrape  []ScrapeHook
+	state   []ReplicaStateHook
 }
 
-// add takes a hook in, or refuses one that would never be told of anything.
+// ofRequests reports whether a hook is told of routed requests.
+func (h *hooks) ofRequests() bool { return len(h.route) > 0 || len(h.done) > 0 }
+
+// add takes a hook in, or refuses one that would never be told of anything, or not
+// of what it has a method for: that method has another signature.
 func (h *hooks) add(hook Hook) error {
+	refuse := func(value, allowed string) error {
+		return &ConfigError{Field: "hook", Value: value, Allowed: allowed}
+	}
+	if hook == nil {
+		return refuse("nil", "a value with a hook's method")
+	}
+	t := reflect.TypeOf(hook)
+	// With constant names, so that the linker still drops methods that nobody calls.
+	_, route := t.MethodByName("OnRoute")
+	_, done := t.MethodByName("OnDone")
+	_, enqueue := t.MethodByName("OnEnqueue")
+	_, dequeue := t.MethodByName("OnDequeue")
+	_, refused := t.MethodByName("OnRefuse")
+	_, scrape := t.MethodByName("OnScrape")
+	_, state := t.MethodByName("OnReplicaState")
 	known := false
-	if v, ok := hook.(RouteHook); ok {
-		h.route, known = append(h.route, v), true
-	}
-	if v, ok := hook.(DoneHook); ok {
-		h.done, known = append(h.done, v), true
-	}
-	if v, ok := hook.(ScrapeHook); ok {
-		h.scrape, known = append(h.scrape, v), true
-	}
-	if v, ok := hook.(ReplicaStateHook); ok {
-		h.state, known = append(h.state, v), true
+	for _, m := range [...]struct {
+		has  bool
+		name string
+		ok   bool
+	}{
+		{route, "OnRoute(context.Context, RouteEvent)", take(&h.route, hook)},
+		{done, "OnDone(context.Context, DoneEvent)", take(&h.done, hook)},
+		{enqueue, "OnEnqueue(context.Context, EnqueueEvent)", take(&h.enqueue, hook)},
+		{dequeue, "OnDequeue(context.Context, DequeueEvent)", take(&h.dequeue, hook)},
+		{refused, "OnRefuse(context.Context, RefuseEvent)", take(&h.refuse, hook)},
+		{scrape, "OnScrape(ScrapeEvent)", take(&h.scrape, hook)},
+		{state, "OnReplicaState(ReplicaStateEvent)", take(&h.state, hook)},
+	} {
+		if m.has && !m.ok {
+			return refuse(t.String(), "one whose method is "+m.name)
+		}
+		known = known || m.ok
 	}
 	if !known {
-		return &ConfigError{Field: "hook", Value: fmt.Sprintf("%T", hook),
-			Allowed: "a RouteHook, DoneHook, ScrapeHook or ReplicaStateHook"}
+		return refuse(t.String(), "a RouteHook, DoneHook, EnqueueHook, DequeueHook, RefuseHook, ScrapeHook or ReplicaStateHook")
 	}
 	return nil
+}
+
+// take appends the hook if it is one of that kind.
+func take[H any](hooks *[]H, hook Hook) bool {
+	v, ok := hook.(H)
+	if ok {
+		*hooks = append(*hooks, v)
+	}
+	return ok
 }
 
 func (h *hooks) onState(r *Replica, state replica.State, reason string, at time.Time) {

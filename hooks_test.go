@@ -1,6 +1,7 @@
 package warmroute_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,12 +23,12 @@ type events struct {
 	state  []warmroute.ReplicaStateEvent
 }
 
-func (e *events) OnRoute(v warmroute.RouteEvent) {
+func (e *events) OnRoute(_ context.Context, v warmroute.RouteEvent) {
 	e.mu.Lock()
 	e.route = append(e.route, v)
 	e.mu.Unlock()
 }
-func (e *events) OnDone(v warmroute.DoneEvent) {
+func (e *events) OnDone(_ context.Context, v warmroute.DoneEvent) {
 	e.mu.Lock()
 	e.done = append(e.done, v)
 	e.mu.Unlock()

@@ -3,7 +3,6 @@ package warmroute
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/warmroute/warmroute/metrics"
@@ -123,6 +122,6 @@ func (w *watcher) askLimits(ctx context.Context) {
 // quiet logs that an endpoint does not answer what most do not.
 func (w *watcher) quiet(ctx context.Context, what string, err error) {
 	if err != nil {
-		w.router.cfg.logger.LogAttrs(ctx, slog.LevelDebug, what+" not told", slog.String("url", w.endpoint.URL), slog.Any("err", err))
+		w.router.cfg.logger.DebugContext(ctx, "endpoint does not tell", "what", what, "url", w.endpoint.URL, "err", err)
 	}
 }

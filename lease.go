@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,9 @@ type Result struct {
 	// Usage is what the engine counted. A finished request whose usage is not
 	// Measured counts as unmeasured, and its prompt as computed.
 	Usage Usage
+	// StatusCode is that of the HTTP response, 0 if there was none or it is not
+	// known.
+	StatusCode int
 	// FirstByte is the time from the routing of a streamed request to the first
 	// byte of the response's body, 0 if it is not known.
 	FirstByte time.Duration
@@ -81,6 +85,7 @@ type Lease struct {
 	rank    string // the rank header's value when it is the client's own
 	outcome Outcome
 	waited  time.Duration
+	ctx     context.Context // the request's, for hooks; nil if there are none for it
 	passage replica.Passage
 	turn
 }
@@ -213,6 +218,7 @@ func (l Lease) done(result Result, last bool) {
 	tickets.Put(l.ticket)
 	l.member.End()
 	if down {
+		l.member.sayUnreachable(result.Err)
 		l.member.tell("unreachable")
 	}
 	changed.tell(l.member, result.Err)
@@ -224,7 +230,7 @@ func (l Lease) done(result Result, last bool) {
 	l.tellSource(result, now)
 	l.member.learn(l, result)
 	for _, hook := range l.pool.router.cfg.hooks.done {
-		hook.OnDone(DoneEvent{RouteEvent: l.event(), Result: result, Verdict: verdict})
+		hook.OnDone(l.ctx, DoneEvent{RouteEvent: l.event(), Result: result, Final: last, Verdict: verdict})
 	}
 }
 

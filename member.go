@@ -63,6 +63,7 @@ func (m *member) reached() {
 		m.MarkEndpointReturned(time.Now())
 		m.pool.router.scraper.Hurry(m.URL()) // it may be another engine
 		m.pool.roomsChanged()
+		m.pool.router.cfg.logger.Info("replica reached again", "replica", m.Name())
 		m.tell("reached")
 	}
 }

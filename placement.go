@@ -89,7 +89,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		}
 		if failure != nil { // logged here, without the lock
 			p.counts.pickerErrors.Add(1)
-			p.router.cfg.logger.Warn("picker failed; the least loaded replica was taken", "model", p.model, "err", failure)
+			p.sayPickerFailed(failure, false)
 		}
 	}()
 	p.mu.Lock()

@@ -38,6 +38,7 @@ type pool struct {
 	shared     shared
 	admission  admission
 	history    history
+	failures   logLimit // of the picker
 	retries    retryBudget
 	beginnings *beginnings // nil without WithSharedPrefix
 
@@ -73,6 +74,7 @@ type member struct {
 	// roomColdSince is the evidence that the room's residents are newer than;
 	// guarded by the pool's lock.
 	roomColdSince int64
+	unreachables  logLimit
 	// roomOpens is how often the breaker had opened when the room was last looked
 	// at, and slow what the member has been offered; guarded by the pool's lock.
 	roomOpens    uint64

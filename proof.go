@@ -105,7 +105,7 @@ func (w *watcher) act() {
 
 // loud says what makes affinity useless.
 func (w *watcher) loud(problem string) {
-	w.log(slog.LevelError, problem)
+	w.log(slog.LevelError, "rank header ignored", "url", w.endpoint.URL, "problem", problem)
 	now := time.Now()
 	for _, p := range w.router.pools.Load().order {
 		for _, m := range *p.members.Load() {

@@ -184,12 +184,12 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 		return Lease{}, context.Cause(ctx)
 	}
 	if r.closed.Load() {
-		return Lease{}, ErrClosed
+		return Lease{}, r.refused(ctx, req.Model, ErrClosed)
 	}
 	p, err := r.pool(req.Model)
 	if err != nil {
 		r.unknownModel.Add(1)
-		return Lease{}, err
+		return Lease{}, r.refused(ctx, req.Model, err)
 	}
 	lease, err := p.route(ctx, req, r.clock.Now())
 	switch {
@@ -197,12 +197,13 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 	case errors.Is(err, errGivenUp):
 		return Lease{}, context.Cause(ctx)
 	case errors.Is(err, ErrClosed):
-		return Lease{}, err
+		return Lease{}, r.refused(ctx, req.Model, err)
 	default:
 		p.counts.refused.Add(1)
-		return Lease{}, err
+		return Lease{}, r.refused(ctx, p.model, err)
 	}
-	if len(r.cfg.hooks.route) > 0 || lease.passage.Probe() {
+	if r.cfg.hooks.ofRequests() || lease.passage.Probe() {
+		lease.ctx = ctx
 		r.tellRouted(lease)
 	}
 	return lease, nil
@@ -221,7 +222,7 @@ func (r *Router) tellRouted(lease Lease) {
 		lease.member.tell("probe")
 	}
 	for _, hook := range r.cfg.hooks.route {
-		hook.OnRoute(lease.event())
+		hook.OnRoute(lease.ctx, lease.event())
 	}
 	told = true
 }

@@ -62,6 +62,7 @@ func streamError(f usage.Fault) *StreamError {
 
 // statusResult is what the status of an answer says, for a Result.
 func statusResult(req *http.Request, resp *http.Response) (r Result) {
+	r.StatusCode = resp.StatusCode
 	code := resp.StatusCode
 	post := req.Method == http.MethodPost
 	switch {

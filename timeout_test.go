@@ -220,7 +220,9 @@ func TestTimeoutOptions(t *testing.T) {
 // doneErr keeps the failures of finished attempts.
 type doneErr struct{ errs []error }
 
-func (d *doneErr) OnDone(e warmroute.DoneEvent) { d.errs = append(d.errs, e.Result.Err) }
+func (d *doneErr) OnDone(_ context.Context, e warmroute.DoneEvent) {
+	d.errs = append(d.errs, e.Result.Err)
+}
 
 func TestStreamErrors(t *testing.T) {
 	for _, tc := range []struct {

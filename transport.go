@@ -236,7 +236,6 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 	}
 	lease.done(result, next == nextNone)
 	if result.Unreachable {
-		cfg.logger.Warn("replica unreachable", "replica", lease.member.Name(), "err", err)
 		if next == nextNone {
 			err = fmt.Errorf("%w: %w", ErrNoReplica, err)
 		}

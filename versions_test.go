@@ -58,7 +58,7 @@ func TestAVersionBeforeTheRankHeaderIsRoutedAsOneReplica(t *testing.T) {
 		assert.Len(t, r.Replicas(), 2)
 		assert.Empty(t, r.Stats().Pools[0].Problems)
 	})
-	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=ERROR msg=\"http://a is vLLM 0.13.0")), "said once: %s", log.String())
+	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=ERROR msg=\"rank header ignored\" url=http://a problem=\"http://a is vLLM 0.13.0")), "said once: %s", log.String())
 }
 
 func TestVersionsThatSayNothingOfRanks(t *testing.T) {

@@ -26,6 +26,7 @@ type waiter struct {
 	member   *member
 	passage  replica.Passage
 	left     time.Duration // that it may wait
+	queueLen int           // turns that waited when it began to, itself among them
 	sent     time.Time     // when member was set
 	waiting  bool
 	released bool          // it is to be routed without admission
@@ -99,7 +100,7 @@ func (p *pool) enter(ctx context.Context, req *Request, w *pick, home *member, a
 		return err
 	}
 	if a.ready != nil {
-		err := p.wait(ctx, a)
+		err := p.waitTold(ctx, a)
 		w.now = time.Now()
 		if err != nil {
 			return err
@@ -175,6 +176,7 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		// bubble, and a turn that waits can afford one.
 		a.ready, a.waiting = make(chan struct{}, 1), true
 		a.left = p.admission.cfg.MaxWait - a.Waited(now) + boundSlack
+		a.queueLen = p.admission.Waiting()
 	}
 	return nil
 }
@@ -185,23 +187,32 @@ const boundSlack = 300 * time.Millisecond
 
 // wait waits until a turn in the queue has been sent. If the caller or the
 // router gives up first the turn is taken back.
-func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
+func (p *pool) wait(ctx context.Context, a *waiter) (reason DequeueReason, err error) {
 	// The bound holds whatever comes before the turn in the queue.
 	bound := time.NewTimer(a.left)
 	defer bound.Stop()
 	select {
 	case <-a.ready:
-		if a.released {
-			return errReleased
+		switch {
+		case a.released:
+			return DequeueReleased, errReleased
+		case a.Waited(a.sent) >= p.admission.cfg.MaxWait:
+			return DequeueMaxWait, nil
 		}
-		return nil
+		return DequeueAdmitted, nil
 	case <-ctx.Done():
-		err = errGivenUp
+		reason, err = DequeueCancelled, errGivenUp
 	case <-bound.C:
-		err = errReleased
+		reason, err = DequeueMaxWait, errReleased
 	case <-p.router.done:
-		err = ErrClosed
+		reason, err = DequeueClosed, ErrClosed
 	}
+	return reason, p.takeBack(a, err)
+}
+
+// takeBack has a turn wait no longer, for that reason, and returns the reason, or
+// nil if the turn was sent meanwhile and is to go on.
+func (p *pool) takeBack(a *waiter, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -223,6 +234,16 @@ func (p *pool) wait(ctx context.Context, a *waiter) (err error) {
 	}
 	p.pump(now)
 	return err
+}
+
+// unsend gives up a turn that was sent and whose caller never sees its lease.
+func (p *pool) unsend(a *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	a.member.End()
+	p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+	p.pump(now)
 }
 
 // send counts a turn that was given a room in flight there, and wakes its

@@ -1,6 +1,7 @@
 package warmroute_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -227,13 +228,13 @@ func TestTriedReplicasAreLeftOut(t *testing.T) {
 // panicking is a hook that panics when told to.
 type panicking struct{ route, done bool }
 
-func (p *panicking) OnRoute(warmroute.RouteEvent) {
+func (p *panicking) OnRoute(context.Context, warmroute.RouteEvent) {
 	if p.route {
 		panic("route hook")
 	}
 }
 
-func (p *panicking) OnDone(warmroute.DoneEvent) {
+func (p *panicking) OnDone(context.Context, warmroute.DoneEvent) {
 	if p.done {
 		panic("done hook")
 	}

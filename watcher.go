@@ -29,6 +29,7 @@ type watcher struct {
 
 	mu      sync.Mutex // a page at a time; never held over I/O
 	failing bool
+	partial bool    // the page could be read in part only
 	silent  bool    // the page has no engine series
 	started float64 // restart mark
 	fewer   int     // pages in a row that had fewer engines than known
@@ -110,9 +111,10 @@ func (w *watcher) take(page metrics.Page, err error) (ask bool) {
 		w.log(slog.LevelInfo, "metrics can be read again", "url", w.endpoint.URL)
 		w.failing = false
 	}
-	if page.Err != nil {
+	if page.Err != nil && !w.partial {
 		w.log(slog.LevelDebug, "metrics page read in part", "url", w.endpoint.URL, "err", page.Err)
 	}
+	w.partial = page.Err != nil
 	if page.NoEngineSeries && !w.silent {
 		w.log(slog.LevelWarn, "metrics page says nothing of engines; routing by own counts (vLLM's --disable-log-stats?)", "url", w.endpoint.URL)
 	}
