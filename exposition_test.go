@@ -103,8 +103,12 @@ func TestExportLeavesNothingOut(t *testing.T) {
 		"Stats.Pools.Gaps.Kept",
 		"Stats.Pools.Gaps.Turns",
 		"Stats.Pools.Gaps.UpTo",
-		"Stats.Pools.Problems",                   // their number
-		"Stats.Pools.Queue.Residency",            // a setting; Active tells what comes of it
+		"Stats.Pools.Problems",                // their number
+		"Stats.Pools.Queue.Residency",         // a setting; Active tells what comes of it
+		"Stats.Pools.Replicas.Finding.Reason", // for people
+		"Stats.Pools.Replicas.Finding.Since",
+		"Stats.Pools.Replicas.Finding.Source",
+		"Stats.Pools.Replicas.Finding.State",     // one of those that there are, which this is not
 		"Stats.Pools.Replicas.Gaps.Turns",        // less Kept
 		"Stats.Pools.Replicas.VerifiedShare",     // of Turns
 		"Stats.Pools.Sessions",                   // the sum over the replicas

@@ -34,7 +34,7 @@ type results struct {
 	done []warmroute.Result
 }
 
-func (r *results) OnDone(e warmroute.DoneEvent) {
+func (r *results) OnDone(_ context.Context, e warmroute.DoneEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done = append(r.done, e.Result)

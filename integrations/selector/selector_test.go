@@ -78,7 +78,7 @@ type done struct {
 	results []warmroute.Result
 }
 
-func (d *done) OnDone(e warmroute.DoneEvent) {
+func (d *done) OnDone(_ context.Context, e warmroute.DoneEvent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.results = append(d.results, e.Result)

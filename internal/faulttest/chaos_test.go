@@ -379,14 +379,14 @@ type ledger struct {
 	open map[string]int // attempts by replica
 }
 
-func (l *ledger) OnRoute(e warmroute.RouteEvent) {
+func (l *ledger) OnRoute(_ context.Context, e warmroute.RouteEvent) {
 	l.routed.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[e.Replica.Name()]++
 }
 
-func (l *ledger) OnDone(e warmroute.DoneEvent) {
+func (l *ledger) OnDone(_ context.Context, e warmroute.DoneEvent) {
 	l.done.Add(1)
 	if e.Result.Err != nil {
 		l.failed.Add(1)
