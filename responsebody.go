@@ -102,6 +102,10 @@ func (b *responseBody) passed(p []byte, err error) {
 			b.usage.Write(p)
 		}
 	}
+	if err == nil && b.stream && b.usage.Finished() {
+		b.finish(true) // clients stop at the end mark, and not all of them close
+		return
+	}
 	if err == nil {
 		b.mu.Unlock()
 		return
