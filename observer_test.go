@@ -110,7 +110,9 @@ func TestObserver(t *testing.T) {
 					require.NoError(t, body.Close())
 				}
 				if how != "read" {
-					assert.Equal(t, 1, inFlight(t, router))
+					if !strings.Contains(test.body, "[DONE]") { // by which the answer is over
+						assert.Equal(t, 1, inFlight(t, router))
+					}
 					observer.End(test.end)
 				}
 				observer.End(errors.New("too late"))

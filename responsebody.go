@@ -108,6 +108,10 @@ func (b *responseBody) passed(p []byte, err error) {
 			b.produced()
 		}
 	}
+	if err == nil && b.stream && b.usage.Finished() {
+		b.finish(true) // clients stop at the end mark, and not all of them close
+		return
+	}
 	if err == nil {
 		b.mu.Unlock()
 		if began {

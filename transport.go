@@ -29,8 +29,8 @@ const (
 // its body is always closed.
 //
 // A response is returned as it came, whatever its status, with a Body that
-// counts the request as finished at its end, at an error, when it is closed, or
-// when the request's context ends, whichever is first.
+// counts the request as finished at its end, at a stream's end mark, at an error,
+// when it is closed, or when the request's context ends, whichever is first.
 //
 // Errors are those of the base transport as they are, those of [Router.Route],
 // a [*TimeoutError], or, when no endpoint could be reached, one that wraps both

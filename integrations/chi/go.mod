@@ -6,7 +6,6 @@ replace github.com/warmroute/warmroute => ../..
 
 require (
 	github.com/go-chi/chi/v5 v5.5.0
-	github.com/stretchr/testify v1.12.1
 	github.com/warmroute/warmroute v0.0.0-00010101000000-000000000000
 )
 
@@ -15,6 +14,7 @@ require (
 	github.com/pandatix/go-abnf v0.5.5 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.74.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -1,9 +1,7 @@
 package gateway_test
 
 import (
-	"io"
 	"net"
-	"net/http"
 	"testing"
 	"time"
 
@@ -34,19 +32,4 @@ func TestGateway(t *testing.T) {
 	gatewaytest.Run(t, gatewaytest.Gateway{Serve: serve, NoticesLate: true})
 }
 
-func TestPages(t *testing.T) {
-	router, err := warmroute.New([]warmroute.Endpoint{{URL: "http://127.0.0.1:9", Ranks: 2}})
-	require.NoError(t, err)
-	defer router.Close()
-	url := serve(t, router, 1)
-	for path, want := range map[string]string{"": "127.0.0.1:9@1", "stats": `"pools"`, "metrics": "warmroute_requests_total"} {
-		resp, err := http.Get(url + "/debug/warmroute/" + path)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
-		assert.Contains(t, string(body), want)
-	}
-	http.DefaultClient.CloseIdleConnections()
-}
+func TestPages(t *testing.T) { gatewaytest.Pages(t, gatewaytest.Gateway{Serve: serve}) }

@@ -6,7 +6,6 @@ replace github.com/warmroute/warmroute => ../..
 
 require (
 	github.com/gin-gonic/gin v1.12.0
-	github.com/stretchr/testify v1.12.1
 	github.com/warmroute/warmroute v0.0.0-00010101000000-000000000000
 )
 
@@ -35,6 +34,7 @@ require (
 	github.com/prometheus/common v0.74.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect

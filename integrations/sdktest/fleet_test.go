@@ -98,20 +98,7 @@ func newFleet(t *testing.T, s sdk, gateway bool, step time.Duration) *fleet {
 func (f *fleet) pool() warmroute.PoolStats { return f.router.Stats().Pools[0] }
 
 // counts adds up the engines' counters.
-func (f *fleet) counts() (sum fakevllm.Counts) {
-	for _, engine := range f.engines {
-		for rank := range 2 {
-			c := engine.Rank(rank)
-			sum.Requests += c.Requests
-			sum.Running += c.Running + c.Waiting
-			sum.Finished += c.Finished
-			sum.Aborted += c.Aborted
-			sum.PromptTokens += c.PromptTokens
-			sum.CachedTokens += c.CachedTokens
-		}
-	}
-	return sum
-}
+func (f *fleet) counts() fakevllm.Counts { return gatewaytest.Sum(f.engines) }
 
 // faults stands before the engines and has their next answers fail.
 type faults struct {

@@ -129,8 +129,12 @@ func (f *fleet) route(g Gateway, endpoints []warmroute.Endpoint, opts ...warmrou
 func (f *fleet) pool() warmroute.PoolStats { return f.router.Stats().Pools[0] }
 
 // ranks adds up the engines' counters.
-func (f *fleet) ranks() (sum fakevllm.Counts) {
-	for _, engine := range f.engines {
+func (f *fleet) ranks() fakevllm.Counts { return Sum(f.engines) }
+
+// Sum adds up what requests have come to on the engines' first two ranks. Those
+// that wait are among the Running.
+func Sum(engines []*fakevllm.Server) (sum fakevllm.Counts) {
+	for _, engine := range engines {
 		for rank := range 2 {
 			c := engine.Rank(rank)
 			sum.Requests += c.Requests
