@@ -177,8 +177,11 @@ func TestWhatCountsAgainstAReplica(t *testing.T) {
 			return reply(200, "text/html; charset=utf-8", strings.NewReader("<html>")), nil
 		}, failed: 5, state: replica.Open},
 		{name: "a stream that breaks", answers: func(*http.Request) (*http.Response, error) {
-			return reply(200, "text/event-stream", brokenReader{strings.NewReader(goodStream)}), nil
+			return reply(200, "text/event-stream", brokenReader{strings.NewReader(strings.TrimSuffix(goodStream, "data: [DONE]\n\n"))}), nil
 		}, failed: 5, state: replica.Open},
+		{name: "a stream that breaks behind its end mark", answers: func(*http.Request) (*http.Response, error) {
+			return reply(200, "text/event-stream", brokenReader{strings.NewReader(goodStream)}), nil
+		}, state: replica.Up},
 		{name: "a compressed stream", answers: func(*http.Request) (*http.Response, error) {
 			resp := reply(200, "text/event-stream", strings.NewReader("\x1f\x8b"))
 			resp.Header.Set("Content-Encoding", "gzip")

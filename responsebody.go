@@ -89,6 +89,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 }
 
 func (b *responseBody) passed(p []byte, err error) {
+	if err != nil {
+		defer b.guard.end()
+	}
 	b.mu.Lock()
 	if b.done {
 		b.mu.Unlock()
@@ -160,11 +163,13 @@ func (b *responseBody) Close() error {
 		// Clients stop reading at the end mark, before EOF.
 		b.finish(b.usage.Finished())
 	}
+	b.guard.end()
 	return b.inner.Close()
 }
 
 // abandoned is called when the request's context ends before the body does.
 func (b *responseBody) abandoned() {
+	defer b.guard.end()
 	b.mu.Lock()
 	if b.done {
 		b.mu.Unlock()
@@ -174,7 +179,8 @@ func (b *responseBody) abandoned() {
 }
 
 // finish ends the lease. It is called with the lock held and not done, and
-// gives the lock back. complete says that the whole response was seen.
+// gives the lock back. complete says that the whole response was seen. The guard
+// is not let go of here: behind the end mark of a stream there is an EOF to come.
 func (b *responseBody) finish(complete bool) {
 	b.done = true
 	u := b.usage.Usage()
@@ -200,7 +206,6 @@ func (b *responseBody) finish(complete bool) {
 		stop()
 	}
 	b.lease.Done(result)
-	b.guard.end()
 }
 
 // isJSON reports whether a Content-Type is that of an answer in JSON.
