@@ -42,6 +42,7 @@ func (w *watcher) listed(models []metrics.Model) {
 		}
 	}
 	w.serves(names)
+	w.compareModels(models)
 }
 
 // inUse adds the adapters that a page shows in use: they may have been loaded

@@ -173,7 +173,7 @@ func (p *pool) openRooms(now time.Time) {
 	p.admission.opened = now
 	sparing := p.spares(now)
 	for _, m := range *p.members.Load() {
-		open := m.Reachable(now) && !m.asleep(now) && !m.wedged(now) && !m.Removed() && !m.Found(replica.Draining)
+		open := m.Reachable(now) && !m.asleep(now) && !m.foreign() && !m.wedged(now) && !m.Removed() && !m.Found(replica.Draining)
 		cold, opens := m.evidence.coldSince.Load(), m.BreakerOpens()
 		if m.room.Open && !open || cold != m.roomColdSince || opens != m.roomOpens {
 			p.admission.Evict(m.room)

@@ -21,6 +21,7 @@ type evidence struct {
 	coldSince atomic.Int64 // Unix ns at which a restart or sleep was noticed; 0: never
 	asleep    atomic.Bool
 	wedged    atomic.Bool
+	foreign   atomic.Bool // by the endpoint's list of models
 	written   writtenLog
 
 	// Of the watcher's goroutine alone.

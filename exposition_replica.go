@@ -21,7 +21,7 @@ func exportReplicas(w metrics.Sink, pools []PoolStats) {
 	})
 	w.Family("warmroute_replica_state", "1 for the state that the replica is in, 0 for the others.", metrics.KindGauge)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
-		states := []replica.State{replica.Up, replica.Draining, replica.Down, replica.Open, replica.Probing, replica.Held, replica.Asleep, replica.Wedged}
+		states := []replica.State{replica.Up, replica.Draining, replica.Down, replica.Open, replica.Probing, replica.Held, replica.Suspect, replica.Asleep, replica.Wedged, replica.Foreign}
 		if !slices.Contains(states, m.State) {
 			states = append(states, m.State)
 		}

@@ -16,7 +16,7 @@ func isSound(m *member, now time.Time) bool { return isThere(m, now) && !m.wedge
 func isThere(m *member, now time.Time) bool { return isAwake(m, now) && !m.Found(replica.Draining) }
 
 // isAwake is isThere, were it not that the replica is to lose its conversations.
-func isAwake(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) }
+func isAwake(m *member, now time.Time) bool { return !m.Draining() && !m.asleep(now) && !m.foreign() }
 
 // gatherFittest is gather for the fittest members within reach, of those that are to
 // have conversations at all.

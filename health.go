@@ -83,7 +83,7 @@ func (f fleet) Usable(r *Replica) bool {
 	now := time.Now()
 	m := f.router.memberOf(r)
 	return m != nil && !m.Draining() && !m.Removed() && (m.available(now) || m.Found(replica.Down)) &&
-		!m.asleep(now) && !m.wedged(now)
+		!m.asleep(now) && !m.foreign() && !m.wedged(now)
 }
 
 func (f fleet) Found(r *Replica, before, now replica.Finding) {

@@ -87,8 +87,9 @@ type ReplicaStateEvent struct {
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
 	// "removed", "rank header ignored", "breaker opened", "probe" (a half-open
-	// breaker lets a request through), "breaker closed" or "retry after" (the
-	// endpoint has asked to be given nothing new); or what [WithHealth] has found,
+	// breaker lets a request through), "breaker closed", "retry after" (the
+	// endpoint has asked to be given nothing new), "serves another model" or
+	// "serves its model again"; or what [WithHealth] has found,
 	// such as "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer
 	// is.
 	Reason string

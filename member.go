@@ -13,6 +13,8 @@ func (m *member) state(now time.Time) replica.State {
 	case s != replica.Up && s != replica.Held && s != replica.Suspect:
 	case m.asleep(now):
 		s = replica.Asleep
+	case m.foreign():
+		s = replica.Foreign
 	case m.wedged(now):
 		s = replica.Wedged
 	}

@@ -47,7 +47,7 @@ func (p *pool) keyHash(w *pick) uint64 {
 // homeOf is the conversation's home if a request can go there.
 func (p *pool) homeOf(w *pick, now time.Time) *member {
 	m := p.lastHome(w)
-	if m == nil || !m.available(now) || m.asleep(now) || m.Found(replica.Draining) || !p.serves(m, w.adapter) {
+	if m == nil || !m.available(now) || m.asleep(now) || m.foreign() || m.Found(replica.Draining) || !p.serves(m, w.adapter) {
 		return nil
 	}
 	if cold := m.evidence.coldSince.Load(); cold != 0 && p.table.LastUse(w.session).UnixNano() < cold {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,8 @@ type watcher struct {
 	// adapters are the LoRA adapters that the endpoint was found to serve; nil if
 	// nothing is known of them. The maps are immutable.
 	adapters atomic.Pointer[map[string]bool]
+	// models are those that it listed last, adapters left aside; nil: not known.
+	models atomic.Pointer[[]string]
 
 	mu      sync.Mutex // a page at a time; never held over I/O
 	failing bool
@@ -43,6 +46,8 @@ type watcher struct {
 	// countsByReason says that the page has what vLLM has since that release.
 	countsByReason bool
 	proof          proof
+	served         []string // models that the endpoint listed when it was not foreign
+	foreign        bool
 	later          []func() // what is to be told without the lock
 }
 
@@ -203,6 +208,7 @@ func (w *watcher) store(page metrics.Page) {
 		}
 		for i, m := range members {
 			m.facts.Store(w.facts)
+			m.evidence.foreign.Store(w.foreign) // it may be new
 			if s, ok := engineOf(page.Engines, i, len(members), m.Rank()); ok && m.observe(s, page.Time) {
 				p.learn(s)
 				m.lora.Store(inUse(page.LoRA))
@@ -264,6 +270,9 @@ func (w *watcher) problems() []string {
 		if w.proof.apis[api].ignored {
 			out = append(out, ignoredProblem(w.endpoint.URL, api))
 		}
+	}
+	if w.foreign {
+		out = append(out, w.endpoint.URL+" does not serve "+strings.Join(w.served, ", ")+" any more")
 	}
 	if w.silent {
 		out = append(out, w.endpoint.URL+" says nothing of its engines (vLLM's --disable-log-stats?): it is routed by the router's own counts")

@@ -30,6 +30,7 @@ const (
 	Down     State = "down"     // could not be reached just now
 	Asleep   State = "asleep"   // its engine says that it sleeps
 	Wedged   State = "wedged"   // its engine has requests and makes no progress
+	Foreign  State = "foreign"  // its engine came back with another model
 	Open     State = "open"     // its requests fail: it takes none for now, see Breaker
 	Probing  State = "probing"  // was open, takes one request to see
 	Held     State = "held"     // asked to be given nothing new for now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -279,9 +280,9 @@ func TestCloseInTheMiddleOfEverything(t *testing.T) {
 	}, warmroute.WithResidency(2000))
 }
 
-// An engine that comes back as another model says itself that it does not serve
-// the one that is asked for. That is no failure of the replica, and its
-// conversations find it again when it is what it was.
+// An engine that comes back as another model is left out as soon as its list of
+// models says so, while another serves what it did, and is given conversations
+// again when it is what it was.
 func TestAnEngineComesBackAsAnotherModel(t *testing.T) {
 	virtual(t, []int{1, 1}, func(t *testing.T, f *fleet) {
 		home := f.ok(ask{session: "s", model: "sim"}).replica
@@ -291,27 +292,52 @@ func TestAnEngineComesBackAsAnotherModel(t *testing.T) {
 		e.Stop()
 		e.StartAs(0, "another")
 		time.Sleep(3 * time.Second)
-		for range 10 {
-			got := f.do(ask{session: "u", model: "sim"})
-			require.NoError(t, got.err)
-			if got.status != 200 {
-				assert.Equal(t, 404, got.status)
-				assert.Contains(t, got.body, "does not exist")
-				assert.Equal(t, home, got.replica)
-			}
-			next := f.ok(ask{session: "t", turn: 1, model: "sim"})
+		assert.Equal(t, "foreign", string(f.replicas()[home].State))
+		assert.Contains(t, strings.Join(f.router.Stats().Pools[0].Problems, "; "), "does not serve sim any more")
+		for i := range 10 {
+			assert.Equal(t, other, f.ok(ask{session: fmt.Sprint("u", i), model: "sim"}).replica)
+			assert.Equal(t, other, f.ok(ask{session: "s", turn: i + 1, model: "sim"}).replica)
+			next := f.ok(ask{session: "t", turn: i + 1, model: "sim"})
 			assert.Equal(t, [2]string{other, "sticky"}, [2]string{next.replica, next.outcome})
 		}
 		f.quiet()
 		for name, m := range f.replicas() {
 			assert.Zero(t, m.Failed, name)
-			assert.Equal(t, "up", string(m.State), name)
 		}
 		e.Stop()
 		e.StartAs(0, "sim")
 		time.Sleep(time.Minute)
+		assert.Equal(t, "up", string(f.replicas()[home].State))
+		assert.Empty(t, f.router.Stats().Pools[0].Problems)
+		var back []string
 		for i := range 6 {
-			f.ok(ask{session: fmt.Sprint("v", i), model: "sim"})
+			back = append(back, f.ok(ask{session: fmt.Sprint("v", i), model: "sim"}).replica)
+		}
+		assert.Contains(t, back, home)
+	})
+}
+
+// If all engines of a pool come back as another model the requests reach them.
+func TestAllEnginesComeBackAsAnotherModel(t *testing.T) {
+	virtual(t, []int{1, 1}, func(t *testing.T, f *fleet) {
+		for _, session := range []string{"s", "t"} {
+			f.ok(ask{session: session, model: "sim"})
+		}
+		for _, e := range f.all() {
+			e.Stop()
+			e.StartAs(0, "another")
+			time.Sleep(3 * time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		for i := range 6 {
+			f.ok(ask{session: fmt.Sprint("v", i), model: "another"})
+		}
+		got := f.do(ask{session: "s", turn: 1, model: "sim"})
+		require.NoError(t, got.err)
+		assert.Equal(t, 404, got.status)
+		assert.Contains(t, got.body, "does not exist")
+		for name, m := range f.replicas() {
+			assert.Equal(t, "up", string(m.State), name)
 		}
 	})
 }
