@@ -228,7 +228,7 @@ func withName(ctx context.Context, session string) context.Context {
 }
 
 func (g goOpenAI) request(users []string, limit int) goopenai.ChatCompletionRequest {
-	r := goopenai.ChatCompletionRequest{Model: "sim", MaxTokens: limit}
+	r := goopenai.ChatCompletionRequest{Model: "sim", MaxCompletionTokens: limit}
 	for i, text := range users {
 		if i > 0 {
 			r.Messages = append(r.Messages, goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleAssistant, Content: reply})
