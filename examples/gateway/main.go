@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 try:    curl -i %s/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Session-Id: demo' \
           -d "{\"model\":\"%s\",\"max_tokens\":16,\"messages\":[{\"role\":\"user\",\"content\":\"$(seq -s ' ' 400)\"}]}"
         twice: the second answer's usage has cached_tokens (-debug-headers shows the replica, too)
-stats:  %s/debug/warmroute/
+page:   %s/debug/warmroute/
 `, address, address, model, address)
 
 	server := &http.Server{Handler: newHandler(router, logger), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}
