@@ -47,7 +47,8 @@ type config struct {
 	scrapeClient   *http.Client
 	logger         *slog.Logger
 	hooks          hooks
-	err            error // the first refused option
+	discoverer     Discoverer // nil: none
+	err            error      // the first refused option
 }
 
 type poolConfig struct {

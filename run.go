@@ -23,8 +23,8 @@ const maxScrapeTimeout = 5 * time.Second
 // does not wait for it.
 const sweepInterval = time.Second
 
-// Run reads the endpoints' metrics and removes expired conversations, until ctx
-// ends or the router is closed; it returns nil then, after all that it started
+// Run reads the endpoints' metrics, removes expired conversations, and finds
+// endpoints by [WithDiscovery], until ctx ends or the router is closed; it returns nil then, after all that it started
 // has ended. A router that is not run still routes, by its own counts. While
 // one Run is going on another returns [ErrRunning]; after Close it returns
 // [ErrClosed].
@@ -54,6 +54,9 @@ func (r *Router) Run(ctx context.Context) error {
 	defer watches.Wait()
 	defer cancel()
 	watches.Go(func() { r.clock.Run(ctx) })
+	if r.cfg.discoverer != nil {
+		watches.Go(func() { r.discover(ctx, r.cfg.discoverer) })
+	}
 
 	watching := map[uint64]context.CancelFunc{} // by the endpoint's ID
 	sweep := time.NewTicker(sweepInterval)
@@ -165,6 +168,9 @@ func (r *Router) watcher(e replica.Added) (*watcher, error) {
 	}
 	if err == nil {
 		err = r.scraper.SetAPIKey(base, e.APIKey)
+	}
+	if err == nil {
+		err = r.scraper.SetHost(base, e.Host)
 	}
 	if err != nil {
 		return nil, err
