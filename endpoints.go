@@ -26,28 +26,11 @@ func (r *Router) SetEndpoints(targets []Target) error {
 			return err
 		}
 	}
-	before := r.set.Replicas()
-	change, err := r.set.Replace(targets)
-	if err != nil || change.Empty() {
+	before, change, err := r.replace(targets)
+	if err != nil {
 		return err
 	}
 	after := r.set.Replicas()
-	if len(before) > 0 {
-		now := time.Now()
-		for _, e := range change.Added {
-			for _, m := range after {
-				if m.Is(e.URL) {
-					m.MarkEndpointReturned(now)
-				}
-			}
-		}
-	}
-	if err := r.changedSet(); err != nil {
-		return err
-	}
-	if len(change.Drained)+len(change.Resumed) > 0 {
-		r.roomsChanged()
-	}
 	for _, told := range []struct {
 		endpoints []Endpoint
 		reason    string
@@ -61,4 +44,30 @@ func (r *Router) SetEndpoints(targets []Target) error {
 		}
 	}
 	return nil
+}
+
+func (r *Router) replace(targets []Target) (before []*Replica, change replica.Change, err error) {
+	r.setting.Lock()
+	defer r.setting.Unlock()
+	before = r.set.Replicas()
+	change, err = r.set.Replace(targets)
+	if err != nil || change.Empty() {
+		return before, change, err
+	}
+	if len(before) > 0 {
+		now := time.Now()
+		for _, e := range change.Added {
+			for _, m := range r.set.Replicas() {
+				if m.Is(e.URL) {
+					m.MarkEndpointReturned(now)
+				}
+			}
+		}
+	}
+	err = r.changedSet()
+	change.Finish() // the pools have what was added
+	if len(change.Drained)+len(change.Resumed) > 0 {
+		r.roomsChanged()
+	}
+	return before, change, err
 }

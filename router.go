@@ -67,6 +67,7 @@ type Router struct {
 	unknownModel atomic.Uint64 // requests
 
 	discovery discoveryState
+	setting   sync.Mutex // one SetEndpoints at a time; before mu, never held over I/O
 
 	mu      sync.Mutex // changes to what follows, and to cfg.pool and cfg.pools; never held over I/O
 	pools   atomic.Pointer[pools]

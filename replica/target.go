@@ -19,6 +19,21 @@ type Target struct {
 type Change struct {
 	Added, Removed   []Endpoint
 	Drained, Resumed []Endpoint // of those that were there before
+
+	drained, gone []*Replica
+}
+
+// Finish is to be called once: until then the replicas that are removed, and those
+// that are to drain, do not say so, in order that whoever keeps a list of the
+// replicas that can be used may put those that were added on it first, and is never
+// left with none.
+func (c *Change) Finish() {
+	for _, r := range c.drained {
+		r.draining.Store(true)
+	}
+	for _, r := range c.gone {
+		r.removed.Store(true)
+	}
 }
 
 // Empty reports whether nothing changed.
@@ -31,7 +46,8 @@ func (c Change) Empty() bool {
 // its replicas and ranks; one that is not among the targets is removed as by
 // [Set.Remove]; one of which anything but Draining is another is removed, and
 // added anew. Draining is applied where it is not what the last target of that
-// endpoint said, so that a drain by [Set.Drain] is left alone until then.
+// endpoint said, so that a drain by [Set.Drain] is left alone until then. Call
+// [Change.Finish] then, before the next Replace.
 //
 // Nothing is changed after an error, which is a [*ConfigError] for an endpoint
 // that is not usable, or wraps [ErrDuplicate] for two that are the same. No
@@ -70,8 +86,12 @@ func (s *Set) Replace(targets []Target) (Change, error) {
 		}
 		sv.drained = t.Draining
 		for _, r := range s.Replicas() {
-			if r.server == sv {
-				r.draining.Store(t.Draining)
+			switch {
+			case r.server != sv:
+			case t.Draining:
+				change.drained = append(change.drained, r)
+			default:
+				r.draining.Store(false)
 			}
 		}
 		if t.Draining {
@@ -80,12 +100,12 @@ func (s *Set) Replace(targets []Target) (Change, error) {
 			change.Resumed = append(change.Resumed, t.Endpoint)
 		}
 	}
-	var next, gone []*Replica
+	var next []*Replica
 	for _, r := range s.Replicas() {
 		if wanted[r.server] {
 			next = append(next, r)
 		} else {
-			gone = append(gone, r)
+			change.gone = append(change.gone, r)
 		}
 	}
 	for _, sv := range s.servers {
@@ -102,9 +122,6 @@ func (s *Set) Replace(targets []Target) (Change, error) {
 	}
 	s.servers = append(slices.DeleteFunc(s.servers, func(sv *server) bool { return !wanted[sv] }), fresh...)
 	s.replicas.Store(&next)
-	for _, r := range gone {
-		r.removed.Store(true)
-	}
 	return change, nil
 }
 

@@ -19,6 +19,14 @@ func targets(urls ...string) []replica.Target {
 	return out
 }
 
+func replace(t *testing.T, s *replica.Set, targets []replica.Target) replica.Change {
+	t.Helper()
+	change, err := s.Replace(targets)
+	require.NoError(t, err)
+	change.Finish()
+	return change
+}
+
 func replicaNames(s *replica.Set) []string {
 	var out []string
 	for _, r := range s.Replicas() {
@@ -41,9 +49,8 @@ func TestReplace(t *testing.T) {
 	before := set.Replicas()
 	ids := set.Endpoints()
 
-	change, err := set.Replace([]replica.Target{
+	change := replace(t, set, []replica.Target{
 		{Endpoint: replica.Endpoint{URL: "HTTP://B:80/", Ranks: 2}}, {Endpoint: replica.Endpoint{URL: "http://c"}}})
-	require.NoError(t, err)
 	assert.Equal(t, []string{"http://c"}, urls(change.Added))
 	assert.Equal(t, []string{"http://a"}, urls(change.Removed))
 	assert.Equal(t, []string{"b:80@0", "b:80@1", "c:80"}, replicaNames(set))
@@ -51,26 +58,40 @@ func TestReplace(t *testing.T) {
 	assert.Equal(t, ids[1].ID, set.Endpoints()[0].ID)
 	assert.True(t, before[0].Removed())
 
-	change, err = set.Replace([]replica.Target{
+	change = replace(t, set, []replica.Target{
 		{Endpoint: replica.Endpoint{URL: "http://b", Ranks: 2}}, {Endpoint: replica.Endpoint{URL: "http://c"}}})
-	require.NoError(t, err)
 	assert.True(t, change.Empty())
 
-	change, err = set.Replace(targets("http://b", "http://c"))
-	require.NoError(t, err)
+	change = replace(t, set, targets("http://b", "http://c"))
 	assert.Equal(t, []string{"http://b"}, urls(change.Added), "other ranks are another endpoint")
 	assert.Equal(t, []string{"http://b"}, urls(change.Removed))
 	assert.Equal(t, []string{"c:80", "b:80"}, replicaNames(set))
 
-	change, err = set.Replace(targets("http://a", "http://b", "http://c"))
-	require.NoError(t, err)
+	change = replace(t, set, targets("http://a", "http://b", "http://c"))
 	assert.Equal(t, []string{"http://a"}, urls(change.Added))
 	i := slices.IndexFunc(set.Replicas(), func(r *replica.Replica) bool { return r.Name() == "a:80" })
 	assert.NotSame(t, before[0], set.Replicas()[i], "who returns is new")
 
-	_, err = set.Replace(nil)
-	require.NoError(t, err)
+	replace(t, set, nil)
 	assert.Empty(t, set.Replicas())
+}
+
+// Who adds what was added to a list of its own before it finishes the change is
+// never left without a replica to use.
+func TestReplaceTellsWhoGoesWhenFinished(t *testing.T) {
+	set, err := replica.NewSet(replica.Endpoint{URL: "http://a"}, replica.Endpoint{URL: "http://b"})
+	require.NoError(t, err)
+	before := set.Replicas()
+	next := targets("http://b", "http://c")
+	next[0].Draining = true
+	change, err := set.Replace(next)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b:80", "c:80"}, replicaNames(set))
+	assert.False(t, before[0].Removed())
+	assert.False(t, before[1].Draining())
+	change.Finish()
+	assert.True(t, before[0].Removed())
+	assert.True(t, before[1].Draining())
 }
 
 func TestReplaceChangesNothingAfterAnError(t *testing.T) {
@@ -94,29 +115,24 @@ func TestReplaceDrains(t *testing.T) {
 	set, err := replica.NewSet()
 	require.NoError(t, err)
 	one := targets("http://a")
-	_, err = set.Replace(one)
-	require.NoError(t, err)
+	replace(t, set, one)
 	a := set.Replicas()[0]
 	require.NoError(t, set.Drain("a:80"))
-	change, err := set.Replace(one)
-	require.NoError(t, err)
+	change := replace(t, set, one)
 	assert.True(t, change.Empty())
 	assert.True(t, a.Draining(), "an operator's drain is not undone by hearing the same again")
 
 	one[0].Draining = true
-	change, err = set.Replace(one)
-	require.NoError(t, err)
+	change = replace(t, set, one)
 	assert.Equal(t, []string{"http://a"}, urls(change.Drained))
 	one[0].Draining = false
-	change, err = set.Replace(one)
-	require.NoError(t, err)
+	change = replace(t, set, one)
 	assert.Equal(t, []string{"http://a"}, urls(change.Resumed))
 	assert.False(t, a.Draining())
 	assert.Same(t, a, set.Replicas()[0])
 
 	two := append(one, replica.Target{Endpoint: replica.Endpoint{URL: "http://b"}, Draining: true})
-	_, err = set.Replace(two)
-	require.NoError(t, err)
+	replace(t, set, two)
 	_, err = set.SetRanks("http://b", 2)
 	require.NoError(t, err)
 	for _, r := range set.Replicas()[1:] {
@@ -129,8 +145,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 	set, err := replica.NewSet()
 	require.NoError(t, err)
 	lists := [][]replica.Target{targets("http://a", "http://b"), targets("http://c", "http://d")}
-	_, err = set.Replace(lists[0])
-	require.NoError(t, err)
+	replace(t, set, lists[0])
 	var wait sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {
@@ -150,8 +165,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 		})
 	}
 	for i := range 500 {
-		_, err := set.Replace(lists[i%2])
-		require.NoError(t, err)
+		replace(t, set, lists[i%2])
 	}
 	close(stop)
 	wait.Wait()
