@@ -224,6 +224,10 @@ func (d Discovery) timeout() *Duration {
 	return nil
 }
 
+// HasKey reports whether what is found is used with an API key, which may have
+// changed although the text has not.
+func (d Discovery) HasKey() bool { return d.secret() != Secret{} }
+
 // secret is where the key of what is found is.
 func (d Discovery) secret() Secret {
 	switch {
