@@ -28,13 +28,13 @@ func TestGatewayWithAConfigFile(t *testing.T) {
 	engine := simulate(t, fakevllm.Config{Ranks: 2})
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gateway.json")
-	writeConfig(t, path, fmt.Sprintf(`{
+	writeConfig(t, path, `{
 		"listen": "127.0.0.1:1", // -listen goes first
 		"discovery": [{"file": {"path": "endpoints.json", "interval": "100ms"}}],
 		"defaults": {"spill": 12, "picker": "round-robin"},
 		"sessions": {"headers": ["X-Chat"], "file": "sessions"},
 		"debug_headers": true
-	}`))
+	}`)
 	writeConfig(t, filepath.Join(dir, "endpoints.json"), `{"endpoints": []}`)
 	url, stop := start(t, "-config", path)
 	status, header, body := ask(t, url+"/v1/chat/completions", nil, fmt.Sprintf(chat, "x"))
