@@ -33,6 +33,10 @@ var (
 	// ErrRunning is returned by a second Run while the first is going on.
 	ErrRunning = errors.New("router is running already")
 
+	// ErrDiscovering is returned by a second [Router.Discover] while the first is
+	// going on.
+	ErrDiscovering = errors.New("router is discovering endpoints already")
+
 	// ErrDuplicate is wrapped by the error for an endpoint that is configured
 	// already.
 	ErrDuplicate = replica.ErrDuplicate
@@ -54,5 +58,5 @@ type Endpoint = replica.Endpoint
 type Replica = replica.Replica
 
 // ParseEndpoint reads the flag form of an endpoint: URL[,ranks=N][,model=NAME]
-// [,engine=NAME].
+// [,engine=NAME][,host=NAME].
 func ParseEndpoint(s string) (Endpoint, error) { return replica.ParseEndpoint(s) }

@@ -50,7 +50,8 @@ type config struct {
 	logger         *slog.Logger
 	health         *health.Monitor // nil: nothing is watched beside the requests
 	hooks          hooks
-	err            error // the first refused option
+	discoverer     Discoverer // nil: none
+	err            error      // the first refused option
 }
 
 type poolConfig struct {

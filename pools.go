@@ -15,7 +15,7 @@ type pools struct {
 	byModel map[string]*pool
 	order   []*pool
 	// fallback takes requests whose model is not known: the default pool, or
-	// the first one.
+	// the first one, nil while there is none.
 	fallback *pool
 	// named says that a request's model must be known to route it.
 	named bool
@@ -24,14 +24,23 @@ type pools struct {
 }
 
 // poolConfig is the configuration of one model's pool.
-func (r *Router) poolConfig(model string) (poolConfig, error) {
-	c := r.cfg.pool
-	for _, o := range r.cfg.pools[model] {
+func (c *config) poolConfig(model string) (poolConfig, error) {
+	p := c.pool
+	for _, o := range c.pools[model] {
 		if o != nil {
-			o.applyPool(&c)
+			o.applyPool(&p)
 		}
 	}
-	return c, c.err
+	return p, p.err
+}
+
+func (c *config) checkPools() error {
+	for _, model := range slices.Sorted(maps.Keys(c.pools)) {
+		if _, err := c.poolConfig(model); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changedSet brings pools and members in line with a set of replicas that has
@@ -63,7 +72,7 @@ func (r *Router) update() ([]restored, error) {
 	}
 	for _, model := range models {
 		if next.byModel[model] == nil {
-			cfg, err := r.poolConfig(model)
+			cfg, err := r.cfg.poolConfig(model)
 			if err != nil {
 				return nil, err
 			}
@@ -101,6 +110,9 @@ func (r *Router) update() ([]restored, error) {
 // pool finds the pool of a model.
 func (r *Router) pool(model string) (*pool, error) {
 	ps := r.pools.Load()
+	if len(ps.order) == 0 {
+		return nil, fmt.Errorf("%w: no endpoint is known yet", ErrNoReplica)
+	}
 	if model == "" {
 		return ps.fallback, nil
 	}

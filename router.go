@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +83,10 @@ type Router struct {
 
 	unknownModel atomic.Uint64 // requests
 
-	mu      sync.Mutex // changes to what follows; never held over I/O
+	discovery discoveryState
+	setting   sync.Mutex // one SetEndpoints at a time; before mu, never held over I/O
+
+	mu      sync.Mutex // changes to what follows, and to cfg.pool and cfg.pools; never held over I/O
 	pools   atomic.Pointer[pools]
 	running bool
 	absent  []absent
@@ -98,19 +99,11 @@ type Router struct {
 // endpoints that are the same. The router routes at once; [Router.Run] adds
 // what the engines say of themselves.
 func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
-	cfg := defaults()
-	for _, o := range opts {
-		if o != nil {
-			o.apply(&cfg)
-		}
+	cfg, err := collect(opts)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.err == nil {
-		cfg.err = cfg.pool.err
-	}
-	if cfg.err != nil {
-		return nil, cfg.err
-	}
-	if len(endpoints) == 0 {
+	if len(endpoints) == 0 && cfg.discoverer == nil {
 		return nil, &ConfigError{Field: "endpoints", Value: "none", Allowed: "at least one endpoint"}
 	}
 	keys := make([]affinity.KeyFunc, 0, len(cfg.sessionHeaders)+1)
@@ -145,11 +138,6 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 		return nil, err
 	}
 	r.pools.Store(&pools{})
-	for _, model := range slices.Sorted(maps.Keys(cfg.pools)) {
-		if _, err := r.poolConfig(model); err != nil {
-			return nil, err
-		}
-	}
 	if _, err := r.update(); err != nil {
 		return nil, err
 	}
@@ -188,7 +176,9 @@ func (r *Router) route(ctx context.Context, req *Request) (Lease, error) {
 	}
 	p, err := r.pool(req.Model)
 	if err != nil {
-		r.unknownModel.Add(1)
+		if errors.Is(err, ErrUnknownModel) {
+			r.unknownModel.Add(1)
+		}
 		return Lease{}, r.refused(ctx, req.Model, err)
 	}
 	lease, err := p.route(ctx, req, r.clock.Now())

@@ -23,11 +23,11 @@ const maxScrapeTimeout = 5 * time.Second
 // does not wait for it.
 const sweepInterval = time.Second
 
-// Run reads the endpoints' metrics, watches what [WithHealth] says and removes
-// expired conversations, until ctx ends or the router is closed; it returns nil then, after all that it started
-// has ended. A router that is not run still routes, by its own counts. While
-// one Run is going on another returns [ErrRunning]; after Close it returns
-// [ErrClosed].
+// Run reads the endpoints' metrics, watches what [WithHealth] says, finds endpoints
+// by [WithDiscovery] and removes expired conversations, until ctx ends or the
+// router is closed; it returns nil then, after all that it started has ended. A
+// router that is not run still routes, by its own counts. While one Run is going on
+// another returns [ErrRunning]; after Close it returns [ErrClosed].
 func (r *Router) Run(ctx context.Context) error {
 	r.mu.Lock()
 	switch {
@@ -57,6 +57,9 @@ func (r *Router) Run(ctx context.Context) error {
 	watches.Go(func() { r.clock.Run(ctx) })
 	if r.cfg.health != nil {
 		watches.Go(func() { r.watchHealth(ctx) })
+	}
+	if r.cfg.discoverer != nil {
+		watches.Go(func() { r.discover(ctx, r.cfg.discoverer) })
 	}
 
 	watching := map[uint64]context.CancelFunc{} // by the endpoint's ID
@@ -173,6 +176,9 @@ func (r *Router) watcher(e replica.Added) (*watcher, error) {
 	}
 	if err == nil {
 		err = r.scraper.SetAPIKey(base, e.APIKey)
+	}
+	if err == nil {
+		err = r.scraper.SetHost(base, e.Host)
 	}
 	if err != nil {
 		return nil, err

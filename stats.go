@@ -15,6 +15,8 @@ type Stats struct {
 	Pools []PoolStats `json:"pools"`
 	// UnknownModel counts requests for a model that no pool serves.
 	UnknownModel uint64 `json:"unknown_model"`
+	// Discovery is how the finding of endpoints goes; nil if nobody looks for any.
+	Discovery *DiscoveryStats `json:"discovery,omitempty"`
 }
 
 // PoolStats is the pool of one model.
@@ -165,7 +167,7 @@ type ReplicaStats struct {
 // after another while requests go on.
 func (r *Router) Stats() Stats {
 	now := time.Now()
-	s := Stats{Since: r.since, Pools: []PoolStats{}, UnknownModel: r.unknownModel.Load()}
+	s := Stats{Since: r.since, Pools: []PoolStats{}, UnknownModel: r.unknownModel.Load(), Discovery: r.discovery.stats()}
 	for _, p := range r.pools.Load().order {
 		s.Pools = append(s.Pools, p.stats(now))
 	}

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/tlsdial"
 )
 
 // Headers added to responses by [WithDebugHeaders].
@@ -47,7 +49,8 @@ type Transport struct {
 // Transport returns a transport that sends requests through base. If base is
 // nil it is one made for engines: up to 1,024 idle connections to each
 // endpoint for 4 seconds, no proxy, no compression of its own, 2 seconds to
-// connect, 256 KiB of header in an answer.
+// connect, 256 KiB of header in an answer. A base that is given must itself ask
+// for the TLS names of endpoints that have a Host.
 func (r *Router) Transport(base http.RoundTripper) *Transport {
 	if base == nil {
 		base = r.defaultBase()
@@ -62,13 +65,14 @@ func (r *Router) defaultBase() *http.Transport {
 		dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 		r.base = &http.Transport{
 			DialContext: dialer.DialContext,
+			// As without it, but for endpoints that have a Host of their own.
+			DialTLSContext: tlsdial.Func(dialer.DialContext, 5*time.Second, r.set.ServerName),
 			// The default of two idle connections would dial anew for almost
 			// every concurrent request (golang/go#13801).
 			MaxIdleConnsPerHost: 1024,
 			// uvicorn, below vLLM, closes a connection that is idle for 5 s: one
 			// taken up just then would fail its request.
 			IdleConnTimeout:       4 * time.Second,
-			TLSHandshakeTimeout:   5 * time.Second,
 			ExpectContinueTimeout: time.Second,
 			ForceAttemptHTTP2:     true,
 			DisableCompression:    true, // bytes pass as they come
@@ -263,8 +267,9 @@ type exchange struct {
 func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
 	x := &exchange{req: *req, url: *req.URL, body: body}
 	base := lease.member.URL()
-	if req.Host == req.URL.Host {
-		x.req.Host = "" // it follows the URL unless the caller set another
+	if req.Host == "" || req.Host == req.URL.Host {
+		// It follows the URL unless the caller set another.
+		x.req.Host = lease.member.Host()
 	}
 	x.url.Scheme, x.url.Host, x.url.User = base.Scheme, base.Host, nil
 	if base.Path != "" {

@@ -12,19 +12,22 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/tlsdial"
 )
 
 // defaultClient has a transport of its own, so that scrapes neither wait for
 // nor close connections of requests, and no environment sends them through a
 // proxy.
-func defaultClient() *http.Client {
+func defaultClient(serverName func(address string) string) *http.Client {
+	const handshake = 10 * time.Second
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Client{Transport: &http.Transport{
 		DialContext:            dialer.DialContext,
+		DialTLSContext:         tlsdial.Func(dialer.DialContext, handshake, serverName),
 		ForceAttemptHTTP2:      true,
 		MaxIdleConnsPerHost:    2,
 		IdleConnTimeout:        90 * time.Second,
-		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 	}}
 }
@@ -81,6 +84,7 @@ func (s *Scraper) get(ctx context.Context, base, target *url.URL, accept string,
 		return fmt.Errorf("metrics: %w", err)
 	}
 	request.Header.Set("Accept", accept)
+	request.Host = s.host(base)
 	if key := s.apiKey(base); key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}

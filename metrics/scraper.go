@@ -79,6 +79,8 @@ type Scraper struct {
 	flights   map[string]*flight   // by endpointKey
 	endpoints map[string]*endpoint // by endpointKey
 	keys      map[string]string    // API keys by endpointKey
+	hosts     map[string]string    // Host headers by endpointKey
+	names     map[string]string    // of TLS certificates, by host:port
 	watches   map[string]watching  // by endpointKey
 }
 
@@ -101,6 +103,8 @@ func NewScraper(config Config) (*Scraper, error) {
 		flights:   make(map[string]*flight),
 		endpoints: make(map[string]*endpoint),
 		keys:      make(map[string]string),
+		hosts:     make(map[string]string),
+		names:     make(map[string]string),
 		watches:   make(map[string]watching),
 	}
 	if s.jitter == nil {
@@ -110,7 +114,7 @@ func NewScraper(config Config) (*Scraper, error) {
 		s.dialects = []Dialect{config.Dialect}
 	}
 	if config.Client == nil {
-		s.client, s.owned = defaultClient(), true
+		s.client, s.owned = defaultClient(s.serverName), true
 	} else {
 		client := *config.Client
 		s.client = &client

@@ -35,6 +35,13 @@ type Endpoint struct {
 	// "vllm", "sglang" and so on. Empty, it is found out from the metrics page.
 	Engine string `json:"engine,omitempty"`
 
+	// Host is the name, host[:port], that requests to the endpoint carry as their
+	// Host header, and metrics requests too, and that its TLS certificate is asked for
+	// and must be valid for; for endpoints whose URL has an address where their name
+	// should be, as discovery finds them. Empty, the URL's own host is all of that. A
+	// Host header that the caller of the transport has set itself goes first.
+	Host string `json:"host,omitempty"`
+
 	// APIKey is sent to the endpoint as "Authorization: Bearer", in the place of
 	// what the client sent, with requests and when its metrics, version and models
 	// are read; vLLM's --api-key wants it. It is sent to no other endpoint, and
@@ -55,8 +62,8 @@ func (e Endpoint) authorization() []string {
 func (e Endpoint) GoString() string { return fmt.Sprintf("replica.Endpoint(%q)", e.String()) }
 
 // ParseEndpoint reads the flag form of an endpoint,
-// URL[,ranks=N][,model=NAME][,engine=NAME], and checks it as [NewSet] would. Unlike the zero value of the field,
-// ranks=0 is refused: leave it out to have the ranks discovered.
+// URL[,ranks=N][,model=NAME][,engine=NAME][,host=NAME], and checks it as [NewSet]
+// would. Unlike the zero value of the field, ranks=0 is refused: leave it out to have the ranks discovered.
 func ParseEndpoint(s string) (Endpoint, error) {
 	var e Endpoint
 	parts := strings.Split(s, ",")
@@ -80,8 +87,13 @@ func ParseEndpoint(s string) (Endpoint, error) {
 			if e.Engine == "" {
 				return Endpoint{}, &ConfigError{Field: "engine", Value: value, Allowed: "an engine's name"}
 			}
+		case "host":
+			e.Host = strings.TrimSpace(value)
+			if e.Host == "" {
+				return Endpoint{}, hostError(value)
+			}
 		default:
-			return Endpoint{}, &ConfigError{Field: "endpoint", Value: part, Allowed: "URL[,ranks=N][,model=NAME][,engine=NAME]"}
+			return Endpoint{}, &ConfigError{Field: "endpoint", Value: part, Allowed: "URL[,ranks=N][,model=NAME][,engine=NAME][,host=NAME]"}
 		}
 	}
 	if _, err := e.base(); err != nil {
@@ -101,6 +113,9 @@ func (e Endpoint) String() string {
 	}
 	if e.Engine != "" {
 		s += ",engine=" + e.Engine
+	}
+	if e.Host != "" {
+		s += ",host=" + e.Host
 	}
 	return s
 }
@@ -139,6 +154,9 @@ func (e Endpoint) base() (*url.URL, error) {
 	if e.Ranks < 0 || e.Ranks > MaxRanks {
 		return nil, ranksError(strconv.Itoa(e.Ranks))
 	}
+	if e.Host != "" && !validHost(e.Host) {
+		return nil, hostError(e.Host)
+	}
 	for i := range len(e.APIKey) {
 		if c := e.APIKey[i]; c <= ' ' || c > '~' {
 			return nil, &ConfigError{Field: "API key", Value: "xxxxx", Allowed: "visible ASCII characters"}
@@ -147,9 +165,30 @@ func (e Endpoint) base() (*url.URL, error) {
 	return u, nil
 }
 
+// validHost reports whether s is the host[:port] of a URL and nothing else.
+func validHost(s string) bool {
+	u, err := url.Parse("//" + s)
+	return err == nil && u.Host == s && u.User == nil && u.Hostname() != "" && !strings.HasSuffix(s, ":") && !strings.ContainsAny(s, " \t")
+}
+
+func hostError(value string) error {
+	return &ConfigError{Field: "host", Value: redacted(value), Allowed: "host[:port]"}
+}
+
 func ranksError(value string) error {
 	return &ConfigError{Field: "ranks", Value: value,
 		Allowed: fmt.Sprintf("1 to %d, or left out to be discovered", MaxRanks)}
+}
+
+// Name checks the endpoint as [NewSet] would and returns the name that its
+// replicas have before the @: host:port[/prefix], the port always spelled out.
+// Two endpoints of one name are the same server, however their URLs are spelled.
+func (e Endpoint) Name() (string, error) {
+	u, err := e.base()
+	if err != nil {
+		return "", err
+	}
+	return name(u), nil
 }
 
 // name spells the port out, since http://host and https://host are two servers.

@@ -59,6 +59,7 @@ type server struct {
 	endpoint Endpoint
 	id       uint64 // another each time an endpoint is added
 	ignores  bool   // the rank header; guarded by the set's lock
+	drained  bool   // by the last Target that said so; guarded by the set's lock
 	url      *url.URL
 	name     string       // host:port[/prefix], the port always spelled out
 	ranks    atomic.Int32 // 0 while not known
@@ -92,6 +93,10 @@ func (r *Replica) URL() *url.URL { return r.server.url }
 
 // Endpoint is the configuration this replica came from.
 func (r *Replica) Endpoint() Endpoint { return r.server.endpoint }
+
+// Host is the Host header of requests to the endpoint, empty if it is that of its
+// URL.
+func (r *Replica) Host() string { return r.server.endpoint.Host }
 
 // Rank is the value for [RankHeader], or [NoRank] when none must be sent. It
 // is an index into the engines of the endpoint's own front end, which with

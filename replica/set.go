@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,15 +85,21 @@ func (s *Set) Add(e Endpoint) error {
 	if s.find(name(u)) != nil {
 		return fmt.Errorf("warmroute: URL: %q refused: %w", e.URL, ErrDuplicate)
 	}
-	s.added++
-	sv := &server{endpoint: e, id: s.added, url: u, name: name(u), auth: e.authorization()}
-	sv.breaker.init(s.breaker)
-	sv.ranks.Store(int32(e.Ranks))
+	sv := s.newServer(e, u)
 	s.servers = append(s.servers, sv)
 	next := slices.Clone(s.Replicas())
 	next = append(next, sv.make(e.Ranks)...)
 	s.replicas.Store(&next)
 	return nil
+}
+
+// newServer needs the lock.
+func (s *Set) newServer(e Endpoint, u *url.URL) *server {
+	s.added++
+	sv := &server{endpoint: e, id: s.added, url: u, name: name(u), auth: e.authorization()}
+	sv.breaker.init(s.breaker)
+	sv.ranks.Store(int32(e.Ranks))
+	return sv
 }
 
 // make builds the replicas of a server. A single rank is addressed without the

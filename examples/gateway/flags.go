@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -11,16 +12,21 @@ import (
 	"github.com/warmroute/warmroute/balance"
 )
 
-type config struct {
+type settings struct {
 	listen    string
 	sessions  string
 	endpoints []warmroute.Endpoint
 	options   []warmroute.Option
+
+	file   *configFile // nil: the flags say it all
+	source *source     // of the file's endpoints
+	check  bool        // the file is to be checked only
 }
 
-func parse(args []string, output io.Writer) (config, error) {
+func parse(args []string, output io.Writer) (settings, error) {
 	var (
-		cfg        config
+		cfg        settings
+		file       string
 		spill      = warmroute.Auto
 		sticky     = onOff(true)
 		ttl        time.Duration
@@ -34,6 +40,8 @@ func parse(args []string, output io.Writer) (config, error) {
 	)
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(output)
+	flags.StringVar(&file, "config", "", "JSON `file` that says all that flags say, and more; read again on SIGHUP; no other flag but -listen goes with it")
+	flags.BoolVar(&cfg.check, "check-config", false, "check the -config and end")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9000", "`address` to listen on")
 	var endpoints []string
 	flags.Func("endpoint", "an engine: `URL[,ranks=N][,model=NAME][,engine=NAME]`; repeatable; without ranks or engine they are found out; without any endpoint four ranks are simulated", func(s string) error {
@@ -60,17 +68,25 @@ func parse(args []string, output io.Writer) (config, error) {
 		return nil
 	})
 	if err := flags.Parse(args); err != nil {
-		return config{}, err
+		return settings{}, err
 	}
 	if flags.NArg() > 0 {
-		return config{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return settings{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if given["config"] {
+		return cfg, cfg.useFile(file, given)
+	}
+	if cfg.check {
+		return settings{}, errors.New("-check-config needs a -config")
 	}
 	for _, s := range endpoints {
 		// Not in the flag's function: package flag would quote the value in its
 		// error, with the password that may be in it.
 		e, err := warmroute.ParseEndpoint(s)
 		if err != nil {
-			return config{}, err
+			return settings{}, err
 		}
 		cfg.endpoints = append(cfg.endpoints, e)
 	}
@@ -85,8 +101,6 @@ func parse(args []string, output io.Writer) (config, error) {
 		warmroute.WithMaxWait(maxWait),
 		warmroute.WithMaxQueue(maxQueue),
 	)
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if given["max-num-seqs"] {
 		cfg.options = append(cfg.options, warmroute.WithMaxNumSeqs(maxNumSeqs))
 	}

@@ -45,9 +45,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if cfg.check {
+		fmt.Fprintf(stdout, "%s: no mistakes\n", cfg.file.path)
+		return nil
+	}
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	model := "your-model"
-	if len(cfg.endpoints) == 0 {
+	if len(cfg.endpoints) == 0 && cfg.file == nil {
 		sim, err := startSimulation()
 		if err != nil {
 			return err
@@ -57,8 +61,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		cfg.endpoints = []warmroute.Endpoint{{URL: sim.url}}
 		fmt.Fprintf(stdout, "no -endpoint given: simulating four ranks of model %q on %s\n", model, sim.url)
 	}
-	if m := cfg.endpoints[0].Model; m != "" {
-		model = m
+	if len(cfg.endpoints) > 0 && cfg.endpoints[0].Model != "" {
+		model = cfg.endpoints[0].Model
 	}
 	router, err := warmroute.New(cfg.endpoints, append(cfg.options, warmroute.WithLogger(logger))...)
 	if err != nil {
@@ -67,6 +71,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer router.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hangup := make(chan os.Signal, 1)
+	if cfg.file != nil {
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		// Some of the endpoints may be draining.
+		if err := router.SetEndpoints(cfg.file.settings.Targets); err != nil {
+			return err
+		}
+	}
 	// The ranks should be known before the first request; if an engine does not
 	// answer now, Run goes on asking.
 	if err := router.Scrape(ctx); err != nil {
@@ -84,6 +99,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			logger.Error("router stopped", "err", err)
 		}
 	})
+	if cfg.file != nil {
+		reload := &reloader{file: *cfg.file, router: router, source: cfg.source, logger: logger}
+		running.Go(func() { reload.run(ctx, hangup) })
+	}
 	address := "http://" + listener.Addr().String()
 	fmt.Fprintf(stdout, `listening on %s
 try:    curl -i %s/v1/chat/completions -H 'Content-Type: application/json' -H 'X-Session-Id: demo' \
