@@ -158,7 +158,7 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, ro
 	start := time.Now()
 	cfg := &t.router.cfg
 	x := newExchange(req, body, lease)
-	guard := newGuard(&x.req, cfg.headerTimeout, cfg.idleTimeout)
+	guard := newGuard(&x.req, &x.out, cfg.headerTimeout, cfg.idleTimeout)
 	returned := false
 	defer func() {
 		if !returned { // the base panicked
@@ -176,6 +176,7 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, ro
 			_ = resp.Body.Close() // cut off already
 		}
 		resp, err = nil, late
+		x.starved = guard.waitedForCaller()
 	}
 	returned = true
 	if err != nil {
@@ -217,7 +218,7 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 	cfg := &t.router.cfg
 	result := Result{Err: err, NoTokens: true}
 	switch {
-	case req.Context().Err() != nil || x.out.broken():
+	case ended(req.Context()) || x.out.broken() || x.starved:
 		result.Err, result.GivenUp = nil, true // the caller's doing
 	case isDialError(err):
 		result.Unreachable = true
@@ -243,6 +244,16 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 	return next, err
 }
 
+// ended reports whether the context is over. What is told of its deadline alone,
+// as a net.Dialer is, may see that before the context does.
+func ended(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
 // isDialError reports whether no connection was made, so that nothing was sent.
 func isDialError(err error) bool {
 	var op *net.OpError
@@ -258,6 +269,8 @@ type exchange struct {
 	body requestBody
 	out  outgoingBody
 	in   responseBody
+
+	starved bool // the header took too long since the caller did not give the body
 }
 
 func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {
