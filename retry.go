@@ -102,12 +102,7 @@ func (b *retryBudget) add(part float64) {
 
 // take takes a retry, if there is one.
 func (b *retryBudget) take(now time.Time) bool {
-	last := b.filled.Load()
-	if periods := float64(now.UnixNano()-last) / float64(retryPeriod); last == 0 || periods > 0 {
-		if b.filled.CompareAndSwap(last, now.UnixNano()) && last != 0 {
-			b.add(min(periods, retryBurst))
-		}
-	}
+	b.fill(now)
 	for {
 		used := b.tokens.Load()
 		if used+wholeRetry > retryBurst*wholeRetry {
@@ -116,6 +111,20 @@ func (b *retryBudget) take(now time.Time) bool {
 		if b.tokens.CompareAndSwap(used, used+wholeRetry) {
 			return true
 		}
+	}
+}
+
+// fill gives the steady part, by whole thousandths, so that none is lost between
+// two that are asked for shortly after one another.
+func (b *retryBudget) fill(now time.Time) {
+	const step = int64(retryPeriod / wholeRetry)
+	last, at := b.filled.Load(), now.UnixNano()
+	steps := (at - last) / step
+	switch {
+	case last == 0 || at < last: // the first, or the clock was set back
+		b.filled.CompareAndSwap(last, at)
+	case steps > 0 && b.filled.CompareAndSwap(last, last+steps*step):
+		b.add(float64(min(steps, retryBurst*wholeRetry)) / wholeRetry)
 	}
 }
 
