@@ -99,3 +99,75 @@ func TestEveryRequestCountsWithTheBreaker(t *testing.T) {
 		})
 	}
 }
+
+// A probe that ends without saying anything leaves its place to another at once,
+// also for turns that wait for room.
+func TestAProbeThatSaysNothingIsFollowedByAnother(t *testing.T) {
+	for name, end := range map[string]func(warmroute.Lease){
+		"given up": func(l warmroute.Lease) { l.Done(warmroute.Result{GivenUp: true, NoTokens: true}) },
+		"fails":    func(l warmroute.Lease) { l.Done(warmroute.Result{Err: errors.New("broke off")}) },
+		"answers":  func(l warmroute.Lease) { l.Done(warmroute.Result{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRouter(t, at("http://a", "http://b"), warmroute.WithResidency(100_000), warmroute.WithSlowStart(0),
+					steadyBreaker(replica.BreakerConfig{Consecutive: 1, OpenFor: time.Second}))
+				find(t, r, "b:80", replica.Down)
+				turn := func() warmroute.Lease {
+					lease, err := r.TryRoute(warmroute.Request{Session: fmt.Sprint(time.Now().UnixNano()), PromptTokens: 10, MaxTokens: 10})
+					require.NoError(t, err)
+					time.Sleep(time.Millisecond)
+					return lease
+				}
+				first := turn()
+				require.Equal(t, "a:80", first.Replica().Name())
+				first.Done(warmroute.Result{Err: errors.New("broke off")})
+				find(t, r, "b:80", replica.Up)
+				time.Sleep(time.Second)
+				// One goes to each: to a as a probe.
+				probe, other := turn(), turn()
+				if probe.Replica().Name() != "a:80" {
+					probe, other = other, probe
+				}
+				require.Equal(t, "a:80", probe.Replica().Name())
+				require.Equal(t, "b:80", other.Replica().Name())
+				assert.Equal(t, "b:80", turn().Replica().Name(), "a has its probe")
+				end(probe)
+				next := turn().Replica()
+				assert.Equal(t, name != "fails", next.Name() == "a:80", "%v", next)
+			})
+		})
+	}
+}
+
+// A hook that panics when a turn's wait is over keeps no probe.
+func TestAPanickingQueueHookKeepsNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stumbling{}
+		r := tight(t, at("http://a"), warmroute.WithHooks(s), warmroute.WithMaxWait(time.Minute),
+			steadyBreaker(replica.BreakerConfig{Consecutive: 1, OpenFor: time.Second}))
+		a := r.Replicas()[0]
+		first, err := r.Route(t.Context(), large("1"))
+		require.NoError(t, err)
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b"}))
+		full, err := r.Route(t.Context(), large("2"))
+		require.NoError(t, err)
+		require.Equal(t, "b:80", full.Replica().Name())
+		first.Done(warmroute.Result{Err: errors.New("broke off")})
+		require.Equal(t, replica.BreakerOpen, a.Breaker(time.Now()))
+		s.dequeue = true
+		panicked := make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = r.Route(t.Context(), large("3"))
+		}()
+		synctest.Wait()
+		require.Equal(t, 1, queue(r).Waiting)
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, "dequeue hook", <-panicked)
+		assert.Equal(t, replica.BreakerHalfOpen, a.Breaker(time.Now()))
+		assert.True(t, a.Allows(time.Now()), "the next can be one")
+		serve(full, 0)
+		idleAgain(t, r)
+	})
+}
