@@ -110,10 +110,14 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	defer body.forget()
 	var last error
 	var n attempts
-	again := false // the body is to be had again
+	var before Lease // of the attempt before
+	again := false   // the body is to be had again
 	for ; ; n.made++ {
 		lease, err := t.router.route(req.Context(), &route)
 		if err != nil {
+			if last != nil && req.Context().Err() != nil { // it is not refused, and was sent
+				before.pool.counts.routed(before)
+			}
 			if last != nil && errors.Is(err, ErrNoReplica) {
 				err = fmt.Errorf("%w: %w", ErrNoReplica, last)
 			}
@@ -121,6 +125,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		}
 		if again {
 			if body, err = body.again(req); err != nil {
+				lease.pool.counts.routed(lease)
 				lease.Done(Result{GivenUp: true, NoTokens: true})
 				return nil, err
 			}
@@ -138,7 +143,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		if next == nextNone {
 			return resp, err
 		}
-		last, again = err, next == nextReplay
+		last, before, again = err, lease, next == nextReplay
 		if route.since.IsZero() {
 			route.since = lease.routed.Add(-lease.waited)
 		}
