@@ -37,7 +37,9 @@ type RetryPolicy struct {
 	// 503, or an [ErrHeaderTimeout]. Engines may then run it twice, for what one
 	// of them has generated is lost with its connection. Its body must be one that
 	// can be had again: it has a GetBody, or is JSON within the peek limit, which is
-	// read and held for it. After a 502 or 503 only another endpoint is tried. Where
+	// read and held for it. After a 502 or 503 only another endpoint is tried. What
+	// continues a response is not sent again: vLLM has those in one place, and others
+	// would say that there is none ([WithResponseChains]). Where
 	// there is no other attempt, the last answer or error is returned as it came.
 	RetrySent bool
 	// Budget bounds such attempts to a part of the pool's requests, more than 0 and at
@@ -170,6 +172,9 @@ func (t *Transport) replays(req *http.Request, body requestBody, lease Lease, ro
 		return false
 	}
 	if deadline, ok := req.Context().Deadline(); ok && time.Until(deadline) <= p.pause(n.replay) {
+		return false
+	}
+	if route.PreviousResponse != "" && lease.outcome == Sticky {
 		return false
 	}
 	elsewhere := r.untried(lease, route.Tried)

@@ -368,3 +368,26 @@ func TestNoEngineSeesAPostTwice(t *testing.T) {
 		})
 	}
 }
+
+// Another engine would say that there is no such response: worse than the error,
+// which may pass.
+func TestWhatContinuesAResponseIsNotSentElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		router := newRouter(t, at("http://a", "http://b"), warmroute.WithRetry(warmroute.RetryPolicy{RetrySent: true}))
+		e := &responder{}
+		id, home := continueFrom(t, router, e, "", nil)
+		base := &fleet{}
+		base.set("a", status(503))
+		base.set("b", status(503))
+		resp, err := router.Transport(base).RoundTrip(responsesRequest(t, id, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 503, resp.StatusCode)
+		assert.Equal(t, []string{strings.TrimSuffix(home, "/")}, base.sent())
+		// One that begins a conversation is.
+		resp, err = router.Transport(base).RoundTrip(responsesRequest(t, "", nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Len(t, base.sent(), 2)
+	})
+}
