@@ -198,6 +198,13 @@ func (p *pool) closeProbed(m *member, now time.Time) {
 	}
 }
 
+// roomsProbed is closeProbed without the lock.
+func (p *pool) roomsProbed(m *member, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeProbed(m, now)
+}
+
 // refresh takes over what a replica's page says of its capacity and its load.
 func (p *pool) refresh(m *member, s *scraped) {
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package warmroute
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -139,8 +140,8 @@ func (k *keySources) problems() []string {
 
 // tellSource counts what became of a request at the source of its key.
 func (l Lease) tellSource(result Result, now time.Time) {
-	if l.source == nil || result.Err != nil {
-		return
+	if l.source == nil || result.Err != nil || result.GivenUp || result.StatusCode >= http.StatusBadRequest {
+		return // no answer that a conversation is kept for
 	}
 	tokens := l.promptTokens
 	if result.Usage.Known {

@@ -2,6 +2,7 @@ package warmroute_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,7 @@ func TestKeysThatNeverReturnAreAProblem(t *testing.T) {
 		body    string
 		pause   time.Duration
 		err     error
+		status  int // 200 if 0
 		problem string
 	}{
 		"one for each request": {key: func(i int) string { return fmt.Sprint(i) }, body: history, pause: time.Second,
@@ -37,13 +39,14 @@ func TestKeysThatNeverReturnAreAProblem(t *testing.T) {
 		"many that begin together":    {key: func(i int) string { return fmt.Sprint(i) }, body: history, pause: time.Millisecond},
 		"questions of a few words":    {key: func(i int) string { return fmt.Sprint(i) }, body: `{}`, pause: time.Second},
 		"requests that are no prompt": {key: func(i int) string { return fmt.Sprint(i) }, body: history, pause: time.Second, err: errors.New("no answer")},
+		"requests that are refused":   {key: func(i int) string { return fmt.Sprint(i % 100) }, body: history, pause: time.Second, status: 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				router := newRouter(t, four(), warmroute.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 				transport := router.Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
-					return answer(200, http.NoBody), errors.Join(r.Body.Close(), tc.err)
+					return answer(cmp.Or(tc.status, 200), http.NoBody), errors.Join(r.Body.Close(), tc.err)
 				}))
 				for i := range 500 {
 					req := post(t, strings.NewReader(tc.body))

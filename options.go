@@ -318,8 +318,8 @@ func WithClientRank(policy ClientRank) Option {
 }
 
 // WithDebugHeaders adds X-Warmroute-Replica and X-Warmroute-Outcome to the
-// header of every response. They show a client the fleet's addresses. Default
-// off.
+// header of every response, unless clients are untrusted ([WithUntrustedClients]):
+// they show a client the fleet's addresses. Default off.
 func WithDebugHeaders(on bool) Option {
 	return option(func(c *config) { c.debugHeaders = on })
 }

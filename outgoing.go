@@ -13,7 +13,8 @@ const headerPrefix = "X-Warmroute-"
 // WithUntrustedClients says that requests come from clients that must not choose
 // or learn anything of the fleet: their X-Data-Parallel-Rank and X-Warmroute-
 // headers are taken off before routing and never sent on, as with
-// [DropClientRank], unless [RefuseClientRank] refuses them. Bodies are passed on
+// [DropClientRank], unless [RefuseClientRank] refuses them, and no answer is given
+// the headers of [WithDebugHeaders]. Bodies are passed on
 // as they are; SGLang reads a rank from one (routed_dp_rank) where it has no header,
 // which requests have that go to a server of several ranks. Session keys are the
 // clients' to choose in any case: one who guesses another's shares its replica,

@@ -260,3 +260,14 @@ func TestNothingIsSmuggledThroughKeys(t *testing.T) {
 	assert.NotContains(t, err.Error(), "\n")
 	assert.NotContains(t, err.Error(), "\x1b")
 }
+
+func TestUntrustedClientsAreShownNoReplica(t *testing.T) {
+	for _, untrusted := range []bool{false, true} {
+		router := newRouter(t, at("http://a"), warmroute.WithUntrustedClients(untrusted), warmroute.WithDebugHeaders(true))
+		resp, err := router.Transport(&fleet{}).RoundTrip(post(t, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, untrusted, resp.Header.Get(warmroute.ReplicaHeader) == "")
+		assert.Equal(t, untrusted, resp.Header.Get(warmroute.OutcomeHeader) == "")
+	}
+}

@@ -99,7 +99,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		m := p.homeOf(w, now)
 		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
 			m.Begin()
-			w.passage, _ = m.Admit(now)
+			p.pass(w, m, now)
 			return newLease(p, m, w, Sticky), nil
 		}
 		w.doubted = m
@@ -112,7 +112,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	if w.outcome != Sticky {
 		m.slow.took()
 	}
-	w.passage, _ = m.Admit(now)
+	p.pass(w, m, now)
 	if w.placing {
 		m.wasSent(&w.prefix, now)
 	}
@@ -131,6 +131,14 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		w.session.SetMemo(0) // it was given up, and is being made anew
 	}
 	return lease, nil
+}
+
+// pass counts a request in with the breakers of the replica that was taken. A probe
+// is one for the turns that wait as well. The pool's lock is held.
+func (p *pool) pass(w *pick, m *member, now time.Time) {
+	if w.passage, _ = m.Admit(now); w.passage.Probe() {
+		p.closeProbed(m, now)
+	}
 }
 
 // choose finds the replica to take, nil if there is none, and may change the

@@ -195,6 +195,9 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		w.outcome = Pinned
 	} else if m := p.keeper(req, &w, now); m != nil {
 		m.Begin()
+		if w.passage, _ = m.Admit(now); w.passage.Probe() {
+			p.roomsProbed(m, now)
+		}
 		return newLease(p, m, &w, Sticky), nil
 	} else if p.admits(req, &w) {
 		home := p.homeOf(&w, now)

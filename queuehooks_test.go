@@ -1,11 +1,13 @@
 package warmroute_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +120,13 @@ func TestQueueHooks(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				require.NoError(t, tc.leave(r, first, cancel))
 				require.False(t, w.waits())
-				assert.Equal(t, tc.want, d.take())
+				got := d.take()
+				// The turn that ends and the one that it makes room for are told of at
+				// the same time.
+				slices.SortStableFunc(got, func(a, b string) int {
+					return cmp.Compare(strings.Index(a, "two"), strings.Index(b, "two"))
+				})
+				assert.Equal(t, tc.want, got)
 			})
 		})
 	}

@@ -266,6 +266,7 @@ type outgoingBody struct {
 
 	mu      sync.Mutex // never held over a call of inner
 	passed  int64      // bytes read of it
+	waiting bool       // a read of it is going on
 	faulty  bool       // reading it failed, or it has another length
 	started bool       // something was read
 	settled bool       // there is no other attempt
@@ -278,12 +279,14 @@ func (b *outgoingBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	b.started = true
 	taken := b.taken
+	b.waiting = !taken
 	b.mu.Unlock()
 	if taken {
 		return 0, errBodyTaken
 	}
 	n, err := b.inner.Read(p)
 	b.mu.Lock()
+	b.waiting = false
 	b.passed += int64(n)
 	whole := b.length > 0 && b.passed == b.length
 	// The caller has declared another length, for which a transport fails.
@@ -309,6 +312,14 @@ func (b *outgoingBody) broken() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.faulty
+}
+
+// awaited reports whether a base that reads the body waits for more of it: for the
+// caller, and not for the replica.
+func (b *outgoingBody) awaited() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting && (b.length <= 0 || b.passed < b.length)
 }
 
 func (b *outgoingBody) Close() error {

@@ -76,6 +76,7 @@ type responseBody struct {
 	mu        sync.Mutex // never held over a call of inner
 	done      bool
 	firstByte time.Duration
+	comment   bool // the stream stands in a comment
 	usage     usage.Reader
 	stop      func() bool
 }
@@ -99,7 +100,7 @@ func (b *responseBody) passed(p []byte, err error) {
 	}
 	began := false
 	if len(p) > 0 {
-		if b.firstByte == 0 && b.stream && (b.api != "/v1/responses" || generated(p)) {
+		if b.firstByte == 0 && b.stream && b.begun(p) {
 			b.firstByte = time.Since(b.start)
 			b.lease.prefilled()
 			began = true
@@ -131,6 +132,37 @@ func (b *responseBody) passed(p []byte, err error) {
 		}
 	}
 	b.finish(err == io.EOF)
+}
+
+// begun reports whether a piece of a stream has something of the answer in it.
+func (b *responseBody) begun(p []byte) bool {
+	if b.api == "/v1/responses" {
+		return generated(p)
+	}
+	return b.beyondComments(p)
+}
+
+// beyondComments reports whether a piece of a stream has more than comments and
+// empty lines. vLLM (0.29, --sse-keep-alive-interval) sends comments while a
+// request waits for its engine. All pieces before have had nothing else.
+func (b *responseBody) beyondComments(p []byte) bool {
+	for len(p) > 0 {
+		switch {
+		case b.comment:
+			end := bytes.IndexAny(p, "\r\n")
+			if end < 0 {
+				return false
+			}
+			b.comment, p = false, p[end+1:]
+		case p[0] == ':':
+			b.comment, p = true, p[1:]
+		case p[0] == '\r' || p[0] == '\n':
+			p = p[1:]
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // generated reports whether a piece of a stream of /v1/responses has something

@@ -228,7 +228,8 @@ func TestResponseChainOverHTTP(t *testing.T) {
 	for i := range served {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			for _, piece := range []string{"event: response.created\ndata: {\"response\":{\"id\":\"resp_", fmt.Sprint(i, "-", served[i].Add(1)), "\"}}\n\n"} {
+			for _, piece := range []string{"event: response.created\ndata: {\"response\":{\"id\":\"resp_", fmt.Sprint(i, "-", served[i].Add(1)), "\"}}\n\n",
+				"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n"} {
 				_, _ = io.WriteString(w, piece)
 				w.(http.Flusher).Flush()
 			}

@@ -37,7 +37,9 @@ type RetryPolicy struct {
 	// 503, or an [ErrHeaderTimeout]. Engines may then run it twice, for what one
 	// of them has generated is lost with its connection. Its body must be one that
 	// can be had again: it has a GetBody, or is JSON within the peek limit, which is
-	// read and held for it. After a 502 or 503 only another endpoint is tried. Where
+	// read and held for it. After a 502 or 503 only another endpoint is tried. What
+	// continues a response is not sent again: vLLM has those in one place, and others
+	// would say that there is none ([WithResponseChains]). Where
 	// there is no other attempt, the last answer or error is returned as it came.
 	RetrySent bool
 	// Budget bounds such attempts to a part of the pool's requests, more than 0 and at
@@ -102,12 +104,7 @@ func (b *retryBudget) add(part float64) {
 
 // take takes a retry, if there is one.
 func (b *retryBudget) take(now time.Time) bool {
-	last := b.filled.Load()
-	if periods := float64(now.UnixNano()-last) / float64(retryPeriod); last == 0 || periods > 0 {
-		if b.filled.CompareAndSwap(last, now.UnixNano()) && last != 0 {
-			b.add(min(periods, retryBurst))
-		}
-	}
+	b.fill(now)
 	for {
 		used := b.tokens.Load()
 		if used+wholeRetry > retryBurst*wholeRetry {
@@ -116,6 +113,20 @@ func (b *retryBudget) take(now time.Time) bool {
 		if b.tokens.CompareAndSwap(used, used+wholeRetry) {
 			return true
 		}
+	}
+}
+
+// fill gives the steady part, by whole thousandths, so that none is lost between
+// two that are asked for shortly after one another.
+func (b *retryBudget) fill(now time.Time) {
+	const step = int64(retryPeriod / wholeRetry)
+	last, at := b.filled.Load(), now.UnixNano()
+	steps := (at - last) / step
+	switch {
+	case last == 0 || at < last: // the first, or the clock was set back
+		b.filled.CompareAndSwap(last, at)
+	case steps > 0 && b.filled.CompareAndSwap(last, last+steps*step):
+		b.add(float64(min(steps, retryBurst*wholeRetry)) / wholeRetry)
 	}
 }
 
@@ -161,6 +172,9 @@ func (t *Transport) replays(req *http.Request, body requestBody, lease Lease, ro
 		return false
 	}
 	if deadline, ok := req.Context().Deadline(); ok && time.Until(deadline) <= p.pause(n.replay) {
+		return false
+	}
+	if route.PreviousResponse != "" && lease.outcome == Sticky {
 		return false
 	}
 	elsewhere := r.untried(lease, route.Tried)

@@ -247,6 +247,25 @@ func TestRetryBudget(t *testing.T) {
 	})
 }
 
+// However many ask, and however shortly after one another, one in ten seconds is
+// made.
+func TestTheSteadyPartOfTheRetryBudgetIsGivenUnderAFlood(t *testing.T) {
+	for _, pause := range []time.Duration{time.Millisecond, 17 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			base := &fleet{}
+			base.set("a", status(503))
+			base.set("b", status(503))
+			router := newRouter(t, at("http://a", "http://b"), warmroute.WithRetry(warmroute.RetryPolicy{RetrySent: true, Budget: 0.0001, Backoff: 1}), warmroute.WithBreaker(replica.BreakerConfig{Off: true}))
+			transport := router.Transport(base)
+			for start := time.Now(); time.Since(start) < 100*time.Second; time.Sleep(pause) {
+				_, err := ask(t, transport, "")
+				require.NoError(t, err)
+			}
+			assert.InDelta(t, 10+10, router.Stats().Pools[0].Requests.Retries, 1, "every %v", pause)
+		})
+	}
+}
+
 func TestRetriesWaitWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &fleet{}
@@ -348,4 +367,27 @@ func TestNoEngineSeesAPostTwice(t *testing.T) {
 			assert.Zero(t, inFlight(t, router))
 		})
 	}
+}
+
+// Another engine would say that there is no such response: worse than the error,
+// which may pass.
+func TestWhatContinuesAResponseIsNotSentElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		router := newRouter(t, at("http://a", "http://b"), warmroute.WithRetry(warmroute.RetryPolicy{RetrySent: true}))
+		e := &responder{}
+		id, home := continueFrom(t, router, e, "", nil)
+		base := &fleet{}
+		base.set("a", status(503))
+		base.set("b", status(503))
+		resp, err := router.Transport(base).RoundTrip(responsesRequest(t, id, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 503, resp.StatusCode)
+		assert.Equal(t, []string{strings.TrimSuffix(home, "/")}, base.sent())
+		// One that begins a conversation is.
+		resp, err = router.Transport(base).RoundTrip(responsesRequest(t, "", nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Len(t, base.sent(), 2)
+	})
 }

@@ -114,6 +114,7 @@ func New(endpoints []Endpoint, opts ...Option) (*Router, error) {
 	if cfg.untrusted && cfg.clientRank == HonourClientRank {
 		cfg.clientRank = DropClientRank
 	}
+	cfg.debugHeaders = cfg.debugHeaders && !cfg.untrusted
 	for _, e := range endpoints {
 		if _, err := dialect(e); err != nil {
 			return nil, err

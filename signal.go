@@ -40,7 +40,7 @@ func (l Lease) signalled(res Result, now time.Time) (c breakerChange) {
 	default:
 		c.opened = m.Failed(p, replica.OwnFailure, now)
 	}
-	if c.opened || c.closed || c.held {
+	if c.opened || c.closed || c.held || p.Probe() { // after a probe there can be another
 		m.pool.roomsChanged()
 	}
 	if res.Err != nil {

@@ -21,7 +21,8 @@ var (
 )
 
 // TimeoutError is the error of a replica that took too long. It counts against
-// the replica, and the request there is cancelled.
+// the replica, unless it was the caller's body that it waited for, and the request
+// there is cancelled.
 type TimeoutError struct {
 	// Limit is the time it had.
 	Limit time.Duration
@@ -40,6 +41,9 @@ func (e *TimeoutError) Timeout() bool { return true }
 // WithResponseHeaderTimeout bounds the time from sending a request, connecting
 // and the sending of its body included, to the header of its answer. Then the
 // request fails with [ErrHeaderTimeout]. 0 is no bound, the default.
+//
+// If what is missing is the rest of the request's body, which the caller has not
+// given yet, that is no failure of the replica, and the request is not sent again.
 //
 // vLLM sends the header of a stream at once, before its engine has done anything,
 // so that there it finds servers that hang; of engines that do [WithIdleTimeout]
@@ -79,11 +83,13 @@ type guard struct {
 	cancel context.CancelCauseFunc
 	header *time.Timer // nil: no bound
 	err    *TimeoutError
+	fired  <-chan struct{} // closed once the rest is set, if the header took too long
+	caller bool            // who kept it waiting
 }
 
 // newGuard has the request be one that can be cancelled; nil if there is no
-// timeout.
-func newGuard(req *http.Request, header, idle time.Duration) *guard {
+// timeout. body is what is sent.
+func newGuard(req *http.Request, body *outgoingBody, header, idle time.Duration) *guard {
 	if header == 0 && idle == 0 {
 		return nil
 	}
@@ -92,7 +98,11 @@ func newGuard(req *http.Request, header, idle time.Duration) *guard {
 	g := &guard{cancel: cancel}
 	if header > 0 {
 		g.err = &TimeoutError{Limit: header, kind: ErrHeaderTimeout}
-		g.header = time.AfterFunc(header, func() { cancel(g.err) })
+		g.fired = ctx.Done()
+		g.header = time.AfterFunc(header, func() {
+			g.caller = body.awaited() // before the base closes it
+			cancel(g.err)
+		})
 	}
 	return g
 }
@@ -103,8 +113,13 @@ func (g *guard) answered() error {
 	if g == nil || g.header == nil || g.header.Stop() {
 		return nil
 	}
+	<-g.fired
 	return g.err
 }
+
+// waitedForCaller reports whether the header came too late since the caller did
+// not give the body. It may be asked when answered has said that it did.
+func (g *guard) waitedForCaller() bool { return g.caller }
 
 // end lets go of what the context holds.
 func (g *guard) end() {

@@ -114,10 +114,14 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	defer body.forget()
 	var last error
 	var n attempts
-	again := false // the body is to be had again
+	var before Lease // of the attempt before
+	again := false   // the body is to be had again
 	for ; ; n.made++ {
 		lease, err := t.router.route(req.Context(), &route)
 		if err != nil {
+			if last != nil && req.Context().Err() != nil { // it is not refused, and was sent
+				before.pool.counts.routed(before)
+			}
 			if last != nil && errors.Is(err, ErrNoReplica) {
 				err = fmt.Errorf("%w: %w", ErrNoReplica, last)
 			}
@@ -125,6 +129,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		}
 		if again {
 			if body, err = body.again(req); err != nil {
+				lease.pool.counts.routed(lease)
 				lease.Done(Result{GivenUp: true, NoTokens: true})
 				return nil, err
 			}
@@ -142,7 +147,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		if next == nextNone {
 			return resp, err
 		}
-		last, again = err, next == nextReplay
+		last, before, again = err, lease, next == nextReplay
 		if route.since.IsZero() {
 			route.since = lease.routed.Add(-lease.waited)
 		}
@@ -162,7 +167,7 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, ro
 	start := time.Now()
 	cfg := &t.router.cfg
 	x := newExchange(req, body, lease)
-	guard := newGuard(&x.req, cfg.headerTimeout, cfg.idleTimeout)
+	guard := newGuard(&x.req, &x.out, cfg.headerTimeout, cfg.idleTimeout)
 	returned := false
 	defer func() {
 		if !returned { // the base panicked
@@ -180,6 +185,7 @@ func (t *Transport) attempt(req *http.Request, body requestBody, lease Lease, ro
 			_ = resp.Body.Close() // cut off already
 		}
 		resp, err = nil, late
+		x.starved = guard.waitedForCaller()
 	}
 	returned = true
 	if err != nil {
@@ -221,7 +227,7 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 	cfg := &t.router.cfg
 	result := Result{Err: err, NoTokens: true}
 	switch {
-	case req.Context().Err() != nil || x.out.broken():
+	case ended(req.Context()) || x.out.broken() || x.starved:
 		result.Err, result.GivenUp = nil, true // the caller's doing
 	case isDialError(err):
 		result.Unreachable = true
@@ -247,6 +253,16 @@ func (t *Transport) failed(req *http.Request, x *exchange, lease Lease, route *R
 	return next, err
 }
 
+// ended reports whether the context is over. What is told of its deadline alone,
+// as a net.Dialer is, may see that before the context does.
+func ended(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
 // isDialError reports whether no connection was made, so that nothing was sent.
 func isDialError(err error) bool {
 	var op *net.OpError
@@ -262,6 +278,8 @@ type exchange struct {
 	body requestBody
 	out  outgoingBody
 	in   responseBody
+
+	starved bool // the header took too long since the caller did not give the body
 }
 
 func newExchange(req *http.Request, body requestBody, lease Lease) *exchange {

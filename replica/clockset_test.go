@@ -47,4 +47,7 @@ func TestOpenEndsWhenTheClockIsSetBack(t *testing.T) {
 	assert.True(t, r.Held(now.Add(29*time.Second)))
 	assert.False(t, r.Held(now.Add(31*time.Second)))
 	assert.False(t, r.Held(back))
+	r.Hold(back, time.Second)
+	assert.True(t, r.Held(back), "and what it asks for then counts")
+	assert.False(t, r.Held(back.Add(2*time.Second)))
 }

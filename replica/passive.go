@@ -147,7 +147,7 @@ func (r *Replica) Hold(now time.Time, d time.Duration) {
 	until := now.Add(min(d, maxHeld)).UnixNano()
 	for {
 		old := held.Load()
-		if until <= old || held.CompareAndSwap(old, until) {
+		if until <= old && ahead(old, now, maxHeld) || held.CompareAndSwap(old, until) {
 			return
 		}
 	}
