@@ -106,7 +106,7 @@ func (r *Router) inspect(req *http.Request, mayAsk bool) (Request, requestBody, 
 		if !r.bound(&route) {
 			in.String("") // reads on to the end of the object
 		}
-		route.Body = in.head
+		route.Body = in.soFar()
 		if in.stillReading {
 			return Request{}, requestBody{}, errStillReading
 		}
