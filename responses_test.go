@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/affinity"
 )
 
 // responder answers /v1/responses with responses of its own, resp_1 and so on,
@@ -121,6 +122,26 @@ func TestAChainWithoutAKeyIsAConversation(t *testing.T) {
 	s := router.Stats().Pools[0]
 	assert.Equal(t, warmroute.RequestStats{Unkeyed: 8, Sticky: 24}, s.Requests)
 	assert.Equal(t, 8, s.Sessions)
+}
+
+// A body that was read for something else tells of the response as well.
+func TestAKeyedRequestGoesToTheResponseItContinues(t *testing.T) {
+	one := at("http://a", "http://b")
+	for name, router := range map[string]*warmroute.Router{
+		"for the model":          newRouter(t, []warmroute.Endpoint{{URL: "http://a", Model: "m"}, {URL: "http://b", Model: "m"}}),
+		"for what it shares":     newRouter(t, one, warmroute.WithSharedPrefix(true)),
+		"to send it once more":   newRouter(t, one, warmroute.WithRetry(warmroute.RetryPolicy{RetrySent: true})),
+		"for the tenant's field": newRouter(t, one, warmroute.WithTenant(affinity.JSONPath("user"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := new(responder)
+			first, home := continueFrom(t, router, e, "", nil)
+			for i := range 4 {
+				_, sentTo := continueFrom(t, router, e, first, http.Header{"X-Session-Id": {fmt.Sprint("another ", i)}})
+				assert.Equal(t, home, sentTo)
+			}
+		})
+	}
 }
 
 func TestAnUnknownResponseBeginsAConversation(t *testing.T) {
