@@ -124,6 +124,36 @@ func TestAChainWithoutAKeyIsAConversation(t *testing.T) {
 	assert.Equal(t, 8, s.Sessions)
 }
 
+// A prompt_cache_key may be that of many conversations; a response is one's own.
+func TestAResponseComesBeforeThePromptCacheKey(t *testing.T) {
+	router := newRouter(t, at("http://a", "http://b"))
+	produced := func(req warmroute.Request, id string) string {
+		lease := route(t, router, req)
+		lease.Answered()
+		lease.Produced(id)
+		lease.Done(warmroute.Result{})
+		return lease.Replica().Name()
+	}
+	shared := warmroute.Request{Session: "app", KeySource: affinity.PromptCacheKeySource}
+	home := produced(warmroute.Request{Session: "s"}, "resp_1")
+	shared.PreviousResponse = "resp_1"
+	assert.Equal(t, home, produced(shared, "resp_2"))
+	assert.Equal(t, 1, router.Stats().Pools[0].Sessions, "it is that of the response")
+	shared.PreviousResponse = "resp_2"
+	assert.Equal(t, home, produced(shared, "resp_3"))
+	assert.Equal(t, 1, router.Stats().Pools[0].Sessions)
+
+	shared.PreviousResponse = "resp_unknown"
+	home = produced(shared, "resp_4")
+	assert.Equal(t, 2, router.Stats().Pools[0].Sessions, "the key is better than nothing")
+	shared.PreviousResponse = "resp_unknown too"
+	assert.Equal(t, home, produced(shared, "resp_5"))
+
+	// Any other key names the conversation.
+	produced(warmroute.Request{Session: "other", KeySource: "body session_id", PreviousResponse: "resp_1"}, "resp_6")
+	assert.Equal(t, 3, router.Stats().Pools[0].Sessions)
+}
+
 // A body that was read for something else tells of the response as well.
 func TestAKeyedRequestGoesToTheResponseItContinues(t *testing.T) {
 	one := at("http://a", "http://b")
