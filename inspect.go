@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+
+	"github.com/warmroute/warmroute/affinity"
 )
 
 // Inspect finds out what routing needs to know of a request, as the router's
@@ -76,13 +78,11 @@ func (r *Router) inspect(req *http.Request, mayAsk bool) (Request, requestBody, 
 	in.begin(req, r.cfg.peekLimit)
 	api := apiOf(req.URL.Path)
 	session, named := contextSession(ctx)
+	var key affinity.Key
 	if route.Session = session; !named {
 		in.asked.Header = req.Header
-		key := r.cfg.key(in.asked)
+		key = r.cfg.key(in.asked)
 		route.Session, route.Parent, route.KeySource = key.Session, key.Parent, key.Source
-		if r.chains(req, api) {
-			route.PreviousResponse = in.previousResponse(key.Valid())
-		}
 	}
 	if r.pools.Load().named {
 		route.Model = in.String("model")
@@ -100,16 +100,21 @@ func (r *Router) inspect(req *http.Request, mayAsk bool) (Request, requestBody, 
 	if r.cfg.retry.RetrySent && req.GetBody == nil {
 		in.readAll() // to have it again
 	}
-	route.MaxTokens = in.maxTokens(api)
 	route.light = api == "" || req.Method != http.MethodPost
-	if r.pools.Load().shared && !route.light {
-		if !r.bound(&route) {
-			in.String("") // reads on to the end of the object
-		}
-		route.Body = in.head
-		if in.stillReading {
-			return Request{}, requestBody{}, errStillReading
-		}
+	shared := r.pools.Load().shared && !route.light
+	if shared && !r.bound(&route) {
+		in.String("") // reads on to the end of the object
+	}
+	// After all that the body may be read for.
+	if !named && r.chains(req, api) {
+		route.PreviousResponse = in.previousResponse(key.Valid())
+	}
+	if in.stillReading {
+		return Request{}, requestBody{}, errStillReading
+	}
+	route.MaxTokens = in.maxTokens(api)
+	if shared {
+		route.Body = in.soFar()
 	}
 	ask := mayAsk && req.Method == http.MethodPost && (api == "/v1/chat/completions" || api == "/v1/completions")
 	body := in.body(ask)

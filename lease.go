@@ -2,6 +2,7 @@ package warmroute
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,10 +93,11 @@ type Lease struct {
 
 // turn is what a lease knows of the time before it, to judge by afterwards.
 type turn struct {
-	routed  time.Time
-	left    left    // by the conversation's last turn, at home only
-	alone   bool    // no other request was in flight on the replica
-	counted float64 // prompt tokens that its engine had counted; below 0 if not known
+	routed   time.Time
+	left     left    // by the conversation's last turn, at home only
+	admitted bool    // by the admission, which has its turn until Done
+	alone    bool    // no other request was in flight on the replica
+	counted  float64 // prompt tokens that its engine had counted; below 0 if not known
 
 	source       *keySource // of the conversation's key, nil if not known
 	returned     bool       // the conversation was known before
@@ -107,7 +109,7 @@ type turn struct {
 // no effect.
 type ticket struct {
 	use     atomic.Uint64
-	prefill atomic.Int64 // counted in the member's until the first byte
+	prefill atomic.Uint64 // a pending, 0 for none
 	waiter  waiter
 }
 
@@ -121,36 +123,41 @@ func newLease(p *pool, m *member, w *pick, outcome Outcome) Lease {
 		t = tickets.Get().(*ticket)
 	}
 	l := Lease{ticket: t, use: t.use.Load(), pool: p, member: m, session: w.session, outcome: outcome, passage: w.passage}
+	l.admitted = t.waiter.admitted
 	l.routed, l.counted, l.alone = w.now, m.countedPrompts(), m.InFlight() == 1
 	l.source, l.returned, l.promptTokens = w.source, w.returned, int64(w.promptTokens)
 	if l.session != nil && l.session.Home() == m.home {
 		l.left = leftOf(l.session.Memo())
 	}
 	if n := int64(w.promptTokens) - int64(l.left.tokens(p.answers.kept.Load())); n > 0 { // probably to be computed
-		t.prefill.Store(n)
+		n = min(n, math.MaxUint32)
+		t.prefill.Store(l.pending() | uint64(n))
 		m.prefill.Add(n)
 	}
 	return l
 }
 
 // prefilled says that the first byte has come, so that the prompt is computed.
-// It must not be called after Done.
+// Of a lease that was ended it is nothing.
 func (l Lease) prefilled() {
-	if l.ticket.waiter.admitted {
-		l.pool.turnBegan(&l.ticket.waiter)
+	if l.admitted {
+		l.pool.turnBegan(l)
 	}
 	l.computed()
 }
 
-// computed counts the prompt as computed, or as given up.
+// computed counts the prompt as computed, or as given up. It does nothing if that
+// was done before, even if the ticket is another request's by now.
 func (l Lease) computed() {
-	if l.ticket.prefill.Load() == 0 {
-		return // a look is cheaper than a swap
-	}
-	if n := l.ticket.prefill.Swap(0); n > 0 {
-		l.member.prefill.Add(-n)
+	pending := l.ticket.prefill.Load()
+	if pending != 0 && pending&^math.MaxUint32 == l.pending() && l.ticket.prefill.CompareAndSwap(pending, 0) {
+		l.member.prefill.Add(-int64(pending & math.MaxUint32))
 	}
 }
+
+// pending is a mark of the lease, in the upper half: below it are the tokens of
+// its prompt that are counted in its member's prefill.
+func (l Lease) pending() uint64 { return l.use << 32 }
 
 // Replica is where the request goes; nil for the zero Lease.
 func (l Lease) Replica() *Replica {

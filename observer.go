@@ -10,7 +10,8 @@ import (
 // Observer follows the answer to a request that a program sent by itself. It
 // reads the usage out of the bytes as they pass, takes the time to the first of
 // them, and ends the lease once: with [Observer.End], at a stream's end mark, or
-// when the request's context ends, whichever is first. Make one with
+// when the request's context ends, whichever is first. If [Lease.Done] ends it
+// before, what is written has no effect. Make one with
 // [Lease.Observe]. Its methods are safe for concurrent use; the pieces must be
 // written in their order.
 type Observer struct {

@@ -186,3 +186,47 @@ func TestObserverConcurrently(t *testing.T) {
 	seen.only(t)
 	assert.Zero(t, inFlight(t, router))
 }
+
+// What is shown to an observer whose lease was ended past it is nobody else's.
+func TestObserverOfAnEndedLease(t *testing.T) {
+	p := new(seen)
+	router := newRouter(t, []warmroute.Endpoint{{URL: "http://a", Ranks: 2}}, warmroute.WithPicker(newSeen(p)))
+	pending := func() (tokens int) {
+		lease := route(t, router, warmroute.Request{})
+		defer lease.Done(warmroute.Result{})
+		for _, c := range p.candidates {
+			tokens += c.PendingPrefill
+		}
+		return tokens
+	}
+	for range 20 { // what a lease had is used again, mostly
+		ended := route(t, router, warmroute.Request{PromptTokens: 1000})
+		observer := ended.Observe(post(t, http.NoBody), 200, http.Header{"Content-Type": {"text/event-stream"}})
+		ended.Done(warmroute.Result{})
+		other := route(t, router, warmroute.Request{PromptTokens: 500})
+		_, err := io.WriteString(observer, streamChat)
+		require.NoError(t, err)
+		assert.Equal(t, 500, pending())
+		other.Done(warmroute.Result{})
+		require.Zero(t, pending())
+	}
+}
+
+// Neither is it where turns are admitted: the other's first byte is to come.
+func TestObserverOfAnEndedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		router := newRouter(t, []warmroute.Endpoint{{URL: "http://a"}}, warmroute.WithResidency(1<<20))
+		start := func() (warmroute.Lease, *warmroute.Observer) {
+			lease := route(t, router, warmroute.Request{Session: "s", PromptTokens: 1000})
+			return lease, lease.Observe(post(t, http.NoBody), 200, http.Header{"Content-Type": {"text/event-stream"}})
+		}
+		var wg sync.WaitGroup
+		for range 50 {
+			lease, observer := start()
+			wg.Go(func() { lease.Done(warmroute.Result{}) })
+			wg.Go(func() { _, _ = io.WriteString(observer, streamChat) })
+		}
+		wg.Wait()
+		assert.Zero(t, router.Stats().Pools[0].InFlight)
+	})
+}

@@ -89,6 +89,11 @@ func TestBodiesThatAreCompressed(t *testing.T) {
 	for _, encoding := range []string{"zstd", "br", "gzip, zstd", "deflate"} {
 		assert.Empty(t, inspected(t, path, encoding, nil, body).Session, "%s passes unread", encoding)
 	}
+	// What conversations share is found in the text, whatever the key is in.
+	got := inspected(t, path, "gzip", http.Header{"X-Session-Id": {"s"}}, body, WithSharedPrefix(true))
+	assert.Equal(t, body, string(got.Body))
+	assert.Empty(t, inspected(t, path, "zstd", nil, body, WithSharedPrefix(true)).Body)
+
 	// Usage is asked for in bodies that are plain only, and the fingerprint is of
 	// the text.
 	opts := []Option{WithStreamUsage(true), WithKey(affinity.Fingerprint)}

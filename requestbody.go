@@ -97,7 +97,13 @@ func (in *inspection) String(path string) string { return in.field(path, (*peek.
 
 // json returns the body decompressed, up to the limit; nil if it was not read.
 func (in *inspection) json() []byte {
-	switch in.String(""); {
+	in.String("")
+	return in.soFar()
+}
+
+// soFar is as much of the body, decompressed, as was read for something else.
+func (in *inspection) soFar() []byte {
+	switch {
 	case in.fields == nil || in.stillReading:
 		return nil
 	case in.gzip:

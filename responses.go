@@ -59,7 +59,8 @@ func (l Lease) Produced(responseID string) {
 }
 
 // continued is the key, in the table, of the conversation of a request that
-// names a response as its predecessor: key, unless it is empty. A response that
+// names a response as its predecessor: key, unless it is empty or one that many
+// conversations may share, before which a response that is known comes. A response that
 // is not known, as after a restart, begins a conversation. One that is known has
 // its conversation be at home where it was produced.
 func (p *pool) continued(req *Request, key string, now time.Time) string {
@@ -67,7 +68,7 @@ func (p *pool) continued(req *Request, key string, now time.Time) string {
 		return key
 	}
 	o, known := p.responses.Get(req.PreviousResponse, now)
-	if key == "" {
+	if key == "" || o.Session != "" && req.KeySource == affinity.PromptCacheKeySource {
 		key = o.Session
 	}
 	if key == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/affinity"
 )
 
 // responder answers /v1/responses with responses of its own, resp_1 and so on,
@@ -121,6 +122,56 @@ func TestAChainWithoutAKeyIsAConversation(t *testing.T) {
 	s := router.Stats().Pools[0]
 	assert.Equal(t, warmroute.RequestStats{Unkeyed: 8, Sticky: 24}, s.Requests)
 	assert.Equal(t, 8, s.Sessions)
+}
+
+// A prompt_cache_key may be that of many conversations; a response is one's own.
+func TestAResponseComesBeforeThePromptCacheKey(t *testing.T) {
+	router := newRouter(t, at("http://a", "http://b"))
+	produced := func(req warmroute.Request, id string) string {
+		lease := route(t, router, req)
+		lease.Answered()
+		lease.Produced(id)
+		lease.Done(warmroute.Result{})
+		return lease.Replica().Name()
+	}
+	shared := warmroute.Request{Session: "app", KeySource: affinity.PromptCacheKeySource}
+	home := produced(warmroute.Request{Session: "s"}, "resp_1")
+	shared.PreviousResponse = "resp_1"
+	assert.Equal(t, home, produced(shared, "resp_2"))
+	assert.Equal(t, 1, router.Stats().Pools[0].Sessions, "it is that of the response")
+	shared.PreviousResponse = "resp_2"
+	assert.Equal(t, home, produced(shared, "resp_3"))
+	assert.Equal(t, 1, router.Stats().Pools[0].Sessions)
+
+	shared.PreviousResponse = "resp_unknown"
+	home = produced(shared, "resp_4")
+	assert.Equal(t, 2, router.Stats().Pools[0].Sessions, "the key is better than nothing")
+	shared.PreviousResponse = "resp_unknown too"
+	assert.Equal(t, home, produced(shared, "resp_5"))
+
+	// Any other key names the conversation.
+	produced(warmroute.Request{Session: "other", KeySource: "body session_id", PreviousResponse: "resp_1"}, "resp_6")
+	assert.Equal(t, 3, router.Stats().Pools[0].Sessions)
+}
+
+// A body that was read for something else tells of the response as well.
+func TestAKeyedRequestGoesToTheResponseItContinues(t *testing.T) {
+	one := at("http://a", "http://b")
+	for name, router := range map[string]*warmroute.Router{
+		"for the model":          newRouter(t, []warmroute.Endpoint{{URL: "http://a", Model: "m"}, {URL: "http://b", Model: "m"}}),
+		"for what it shares":     newRouter(t, one, warmroute.WithSharedPrefix(true)),
+		"to send it once more":   newRouter(t, one, warmroute.WithRetry(warmroute.RetryPolicy{RetrySent: true})),
+		"for the tenant's field": newRouter(t, one, warmroute.WithTenant(affinity.JSONPath("user"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := new(responder)
+			first, home := continueFrom(t, router, e, "", nil)
+			for i := range 4 {
+				_, sentTo := continueFrom(t, router, e, first, http.Header{"X-Session-Id": {fmt.Sprint("another ", i)}})
+				assert.Equal(t, home, sentTo)
+			}
+		})
+	}
 }
 
 func TestAnUnknownResponseBeginsAConversation(t *testing.T) {

@@ -25,9 +25,10 @@ type Request struct {
 	// Session is the session key; empty, or longer than affinity.MaxKeyLen,
 	// the request is placed by load.
 	Session string
-	// KeySource says where Session was found, as affinity.Key.Source does. It is
-	// for the statistics alone: a source whose keys hardly ever return is a problem
-	// ([PoolStats]). Of a pool's sources the first 32 are counted.
+	// KeySource says where Session was found, as affinity.Key.Source does. A
+	// source whose keys hardly ever return is a problem ([PoolStats]); of a pool's
+	// sources the first 32 are counted. Before a key from
+	// affinity.PromptCacheKeySource comes the conversation of PreviousResponse.
 	KeySource string
 	// Parent is the key of the conversation that this one, a sub-agent's, was
 	// started from: its home is preferred when this one is first placed.

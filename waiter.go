@@ -323,11 +323,14 @@ func (p *pool) parentHome(req *Request, now time.Time) *member {
 }
 
 // turnBegan notes the first byte of an admitted turn.
-func (p *pool) turnBegan(a *waiter) {
+func (p *pool) turnBegan(l Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if l.ticket.use.Load() != l.use {
+		return // ended meanwhile; else its end waits for the lock
+	}
 	now := time.Now()
-	p.admission.FirstByte(&a.Turn, now)
+	p.admission.FirstByte(&l.ticket.waiter.Turn, now)
 	p.pump(now)
 }
 

@@ -35,14 +35,3 @@ func childKey(r *Request, header, source, parent string) Key {
 	}
 	return k.withParent(headerValue(r.Header, parent))
 }
-
-// Conversation finds the conversation of the OpenAI Responses API in the body:
-// a string, or an object with an id.
-//
-// Source: OpenAI API reference, responses.
-func Conversation(r *Request) Key {
-	if id := r.Field("conversation"); id != "" {
-		return found(id, "body conversation")
-	}
-	return found(r.Field("conversation.id"), "body conversation.id")
-}

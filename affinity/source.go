@@ -111,13 +111,13 @@ func Sources() []Source {
 		},
 		{Client: "OpenAI Responses", Where: "conversation, conversation.id", Body: true, Key: Conversation, Evidence: "OpenAI API reference"},
 		{
-			Client: "OpenAI, Codex CLI", Where: "prompt_cache_key", Body: true, Key: JSONPath("prompt_cache_key"),
-			Note: "the caller's choice, and may be shared by many conversations", Evidence: "OpenAI API reference",
-		},
-		{
 			Client: "OpenAI Responses", Where: "previous_response_id", Body: true,
 			Note:     "the conversation that the response belongs to, as the router remembers it (warmroute.WithResponseChains)",
 			Evidence: "OpenAI API reference",
+		},
+		{
+			Client: "OpenAI, Codex CLI", Where: "prompt_cache_key", Body: true, Key: PromptCacheKey,
+			Note: "the caller's choice, and may be shared by many conversations", Evidence: "OpenAI API reference",
 		},
 	}
 }

@@ -39,7 +39,13 @@ names the conversation. A value that is empty or longer than ` + fmt.Sprint(affi
 Never a key, since it is one per user, device, request or trace: ` + "`user`, `safety_identifier`, the rest of `metadata.user_id`, `metadata.promptId`, " +
 		"`X-User-Id`, `X-Tenant-Id`, `X-OpenWebUI-User-*`, `X-OpenWebUI-Message-Id`, `ChatGPT-Account-Id`, `x-codex-installation-id`, `Authorization`, " +
 		"`X-Request-Id`, `X-Client-Request-Id`, `X-Correlation-Id`, `X-Trace-Id`, `traceparent`, `x-opencode-request`, `x-opencode-project`" + `.
-` + "`X-Litellm-Trace-Id`" + ` is one per session from Cline, and one per request from LiteLLM: name it yourself where you know which it is.
+` + "`X-Litellm-Trace-Id`" + ` is one per session from Cline, and one per request from LiteLLM: name it yourself where you know which it is,
+` + "`affinity.First(affinity.Default(), affinity.Header(\"X-Litellm-Trace-Id\"))`" + `: Cline's provider for vLLM sends nothing else.
+LiteLLM also takes ` + "`session.id`" + ` of the W3C ` + "`baggage`" + ` header, which pages that are traced send for a visit: ` + "`affinity.Baggage(\"session.id\")`" + `.
+
+` + "`X-Session-Id`" + ` is a backend's address where AIBrix issued it, and so is llm-d's ` + "`x-session-token`" + `: have such a gateway in front take the first out.
+Of Continue and Aider no key is known, Gemini CLI has its own in requests to Google only, and Qwen Code outside of DashScope sends none:
+` + "`affinity.Fingerprint`" + ` is for those.
 
 nginx drops headers with an underscore unless ` + "`underscores_in_headers on`" + ` is set. LiteLLM passes on headers that begin with ` + "`x-`" + ` only, and only
 with ` + "`forward_client_headers_to_llm_api: true`" + `.

@@ -19,7 +19,9 @@ import (
 func New(router *warmroute.Router, maxBody int64) *echo.Echo {
 	e := echo.New()
 	e.Use(middleware.Recover()) // lets http.ErrAbortHandler through, as a broken stream must
-	e.GET("/debug/warmroute/*", echo.WrapHandler(http.StripPrefix("/debug/warmroute", router.Handler())))
+	pages := echo.WrapHandler(http.StripPrefix("/debug/warmroute", router.Handler()))
+	e.Any("/debug/warmroute", pages)
+	e.Any("/debug/warmroute/*", pages)
 	e.Any("/*", echo.WrapHandler(http.MaxBytesHandler(&httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetXForwarded(); p.Out.Host = "" },
 		Transport:     router.Transport(nil),

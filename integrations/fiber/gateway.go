@@ -25,7 +25,7 @@ import (
 // fiber.App of your own, [Handler] and [ErrorHandler].
 func New(router *warmroute.Router, maxBody int) *fiber.App {
 	app := fiber.New(fiber.Config{BodyLimit: maxBody, ErrorHandler: ErrorHandler})
-	app.Get("/debug/warmroute/*", adaptor.HTTPHandler(http.StripPrefix("/debug/warmroute", router.Handler())))
+	app.All("/debug/warmroute/*", adaptor.HTTPHandler(http.StripPrefix("/debug/warmroute", router.Handler())))
 	app.All("/*", Handler(router, NewClient()))
 	return app
 }

@@ -19,7 +19,7 @@ import (
 func New(router *warmroute.Router, maxBody int64) *gin.Engine {
 	r := gin.New()
 	r.Use(Abort, gin.Recovery())
-	r.GET("/debug/warmroute/*page", gin.WrapH(http.StripPrefix("/debug/warmroute", router.Handler())))
+	r.Any("/debug/warmroute/*page", gin.WrapH(http.StripPrefix("/debug/warmroute", router.Handler())))
 	r.NoRoute(gin.WrapH(http.MaxBytesHandler(&httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetXForwarded(); p.Out.Host = "" },
 		Transport:     router.Transport(nil),

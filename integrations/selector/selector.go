@@ -139,8 +139,11 @@ func (s *Selection) Replica() *warmroute.Replica { return s.lease.Replica() }
 func (s *Selection) Answered(status int, header http.Header) *warmroute.Observer {
 	s.mu.Lock()
 	s.status = status
+	stop := s.stop
 	s.mu.Unlock()
-	return s.lease.Observe(s.req, status, header)
+	observer := s.lease.Observe(s.req, status, header)
+	stop() // the observer watches the context from here on
+	return observer
 }
 
 // Done says that the request is finished. Only the first call has an effect,

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -162,4 +164,31 @@ func TestEndsWithItsContext(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
 	})
+}
+
+// A gateway's context may be that of its whole life.
+func TestNothingIsLeftInTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	router := newRouter(t, []warmroute.Endpoint{{URL: "http://a"}})
+	for name, end := range map[string]func(*selector.Selection){
+		"done":     func(s *selector.Selection) { s.Done(selector.Outcome{Status: 200}) },
+		"observed": func(s *selector.Selection) { s.Answered(200, nil).End(nil) },
+		"observed, then done": func(s *selector.Selection) {
+			s.Answered(200, nil).End(nil)
+			s.Done(selector.Outcome{Status: 200})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := func() weak.Pointer[selector.Selection] {
+				sel, err := selector.New(router).Select(ctx, selector.Request{Header: header("s")})
+				require.NoError(t, err)
+				end(sel)
+				return weak.Make(sel)
+			}()
+			runtime.GC()
+			assert.Nil(t, ended.Value())
+			assert.Zero(t, router.Stats().Pools[0].InFlight)
+		})
+	}
 }

@@ -19,8 +19,9 @@ const (
 	MaxNested = 32
 )
 
-// Fields are the short strings, numbers and bools of a JSON object, at its top
-// level and one level down. Of several members with one key the last counts,
+// Fields are the short strings, numbers and bools at the top level of a JSON
+// object, and the short strings one level down: what names a conversation is a
+// string, and the numbers of one logit_bias would leave no room for it. Of several members with one key the last counts,
 // as in Python's decoder and Go's, even if it is of another type and no field.
 type Fields struct {
 	entries  []entry
@@ -41,9 +42,9 @@ type entry struct {
 // level down only.
 func (f *Fields) String(path string) string { return f.find(path, true) }
 
-// Raw returns the number or bool at path as it is written, such as "true" or
+// Raw returns the number or bool at the top level as it is written, such as "true" or
 // "1.5", and otherwise "" as String does.
-func (f *Fields) Raw(path string) string { return f.find(path, false) }
+func (f *Fields) Raw(key string) string { return f.find(key, false) }
 
 // Complete reports whether the object was read to its end. If it was not, a
 // field that String misses, and a later value of one it has, may be in the
@@ -81,6 +82,9 @@ func (f *Fields) member(s *jsonscan.Scanner) {
 			s.Descend()
 		}
 	case jsonscan.String, jsonscan.Number, jsonscan.Bool:
+		if down && s.Kind() != jsonscan.String {
+			return
+		}
 		value, ok := s.Value()
 		if !ok || len(f.entries) == MaxFields || down && f.countNested() == MaxNested {
 			return

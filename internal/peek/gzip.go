@@ -14,7 +14,9 @@ import (
 func ReadGzip(r io.Reader, limit int64, stop func(*Fields) bool) (f *Fields, text, head []byte, eof bool, err error) {
 	source := &recorder{r: r, limit: limit}
 	z := unpackers.Get().(*gzip.Reader)
-	defer unpackers.Put(z)
+	// It goes on pointing to what it read last, which may be large and belongs to
+	// a connection.
+	defer func() { source.r, source.b = nil, buffer{}; unpackers.Put(z) }()
 	if z.Reset(source) == nil {
 		f, text, _, _ = Read(z, limit, stop)
 	} else {

@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,4 +132,21 @@ func TestReadGzipConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What is kept to be used again keeps nothing of a body: it would be as large as
+// the limit.
+func TestReadGzipLetsGoOfTheBody(t *testing.T) {
+	body := weak.Make(readPacked(t))
+	runtime.GC() // one does not empty a pool
+	assert.Nil(t, body.Value())
+}
+
+func readPacked(t *testing.T) *bytes.Reader {
+	t.Helper()
+	body := bytes.NewReader(packed(t, `{"model":"a"}`))
+	f, _, _, _, err := peek.ReadGzip(body, 1<<20, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "a", f.String("model"))
+	return body
 }

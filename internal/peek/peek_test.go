@@ -61,6 +61,8 @@ func TestFields(t *testing.T) {
 			strings: paths{"k1": "v", "k63": "v", "model": "", "k0": "w"}},
 		{name: "too many nested fields", body: `{"metadata":{` + many(1000, `"k%d":"v"`) + `},"model":"a"}`,
 			strings: paths{"metadata.k0": "v", "metadata.k31": "v", "metadata.k32": "", "model": "a"}},
+		{name: "many nested numbers", body: `{"logit_bias":{` + many(300, `"%d":-100`) + `,"x":"y"},"metadata":{"user_id":"u"},"model":"a"}`,
+			strings: paths{"logit_bias.x": "y", "metadata.user_id": "u", "model": "a"}, raw: paths{"logit_bias.0": ""}},
 		{name: "cut off", body: `{"model":"a","metadata":{"x":"1","y":"2`, strings: paths{"model": "a", "metadata.x": "1", "metadata.y": ""}, incomplete: true},
 		{name: "empty", body: ``, strings: paths{"model": ""}, incomplete: true},
 		{name: "malformed", body: `{"model":"a",}`, strings: paths{"model": ""}, incomplete: true},
