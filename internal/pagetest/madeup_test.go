@@ -104,6 +104,8 @@ func strangeStats() warmroute.Stats {
 			PrefixHitRate: new(0.89), VerifiedShare: new(0.981), ScrapedAgo: new(0.4),
 		}
 		switch i {
+		case 0:
+			r.Name = "vllm-llama-0.vllm-llama.inference.svc.cluster.local:8000@0"
 		case 1:
 			r.InFlight, r.Waiting, r.Failed = 41, new(7), 17
 		case 2: // by an operator, who did not know of the other
@@ -167,6 +169,7 @@ func TestStrangeThingsAreShownAsText(t *testing.T) {
 				})`), "the rank is to be seen however long the name")
 				assert.False(t, eval[bool](b, `"broken" in window`), "a name was run")
 				assert.Zero(t, eval[int](b, `document.querySelectorAll("main img, main script").length`))
+				assert.True(t, eval[bool](b, `(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)(document.querySelector(".scroll"))`), "the usual is seen whole")
 				b.noOverflow()
 				b.contrast()
 				b.shoot("strange-" + name + "-" + scheme)
