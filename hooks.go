@@ -86,7 +86,8 @@ type ReplicaStateEvent struct {
 	State   replica.State
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
-	// "removed", "rank header ignored", "breaker opened", "probe" (a half-open
+	// "removed" (both also of ranks, when the endpoint is found to have others or to
+	// ignore the header that names them), "rank header ignored", "breaker opened", "probe" (a half-open
 	// breaker lets a request through), "breaker closed", "retry after" (the
 	// endpoint has asked to be given nothing new), "serves another model" or
 	// "serves its model again"; or what [WithHealth] has found,
