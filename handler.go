@@ -65,6 +65,11 @@ func (r *Router) Handler() http.Handler {
 		table(w, req)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodGet && req.Method != http.MethodHead { // the mux would redirect some
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			return
+		}
 		if req.URL.Path == "" { // the prefix without its slash: the mux would redirect to the server's root
 			address, _, _ := strings.Cut(req.RequestURI, "?")
 			w.Header().Set("Location", "./"+path.Base(address)+"/")
@@ -96,8 +101,12 @@ func writeTable(body *bytes.Buffer, s Stats) error {
 		if p.Affinity {
 			affinity = "on"
 		}
-		fmt.Fprintf(body, "%s  affinity %s  spill above %d (%s)  sticky %s  in flight %d  sessions %d  cached in the last hour %s\n",
-			model, affinity, p.Spill.Value, p.Spill.Source, percent(p.StickyShare), p.InFlight, p.Sessions, percent(p.Tokens.CachedShareLastHour))
+		waiting := "off"
+		if p.Queue.Active {
+			waiting = fmt.Sprintf("%d of %d (longest %.1f s)", p.Queue.Waiting, p.Queue.MaxWaiting, p.Queue.Longest)
+		}
+		fmt.Fprintf(body, "%s  affinity %s  spill above %d (%s)  sticky %s  in flight %d  waiting for room %s  sessions %d  cached in the last hour %s\n",
+			model, affinity, p.Spill.Value, p.Spill.Source, percent(p.StickyShare), p.InFlight, waiting, p.Sessions, percent(p.Tokens.CachedShareLastHour))
 		w := tabwriter.NewWriter(body, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "replica\tstate\tin flight\tsessions\tsticky\tplaced\tspilled in\tpinned\tunkeyed\tfailed\trunning\twaiting\tKV used\tprefix hits\tverified\tscraped s ago\t")
 		for _, m := range p.Replicas {

@@ -64,6 +64,12 @@ func TestPrefixWithoutItsSlashLeadsToThePage(t *testing.T) {
 
 func TestHandlerIsReadOnly(t *testing.T) {
 	h := newRouter(t, four()).Handler()
+	for _, path := range []string{"/debug/warmroute", "/debug/warmroute//stats"} { // which GET is redirected from
+		w := httptest.NewRecorder()
+		http.StripPrefix("/debug/warmroute", h).ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+		assert.Equal(t, http.StatusMethodNotAllowed, w.Code, path)
+		assert.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+	}
 	for _, path := range []string{"/", "/table", "/stats", "/history", "/events", "/metrics", "/assets/page.js"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
 			w := httptest.NewRecorder()

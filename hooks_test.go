@@ -2,6 +2,7 @@ package warmroute_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,4 +117,53 @@ func TestHooks(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "hook", refused.Field)
 	assert.Equal(t, "int", refused.Value)
+}
+
+// names are the replicas that were told of for a reason, in that order.
+func (e *events) names(reason string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []string
+	for _, v := range e.state {
+		if v.Reason == reason {
+			out = append(out, v.Replica.Name()+" "+string(v.State))
+		}
+	}
+	return out
+}
+
+// Replicas that the metrics page shows to be there are told of like those that the
+// program adds: whoever keeps account of them misses none.
+func TestReplicasThatTheMetricsShowAreToldOf(t *testing.T) {
+	var e events
+	pages := newPages(map[string]string{"a": idle(0)})
+	scraped(t, pages, at("http://a"), []warmroute.Option{warmroute.WithHooks(&e)}, func(t *testing.T, r *warmroute.Router) {
+		assert.Empty(t, e.reasons())
+		pages.set("a", idle(0, 1, 2))
+		time.Sleep(time.Minute)
+		require.Len(t, r.Replicas(), 3)
+		assert.Equal(t, []string{"a:80@0 up", "a:80@1 up", "a:80@2 up"}, e.names("added"))
+		assert.Equal(t, []string{"a:80 removed"}, e.names("removed"), "it has become three")
+		pages.set("a", idle(0, 1))
+		time.Sleep(time.Minute)
+		require.Len(t, r.Replicas(), 2)
+		assert.Equal(t, []string{"a:80 removed", "a:80@2 removed"}, e.names("removed"))
+		assert.Len(t, e.names("added"), 3)
+	})
+}
+
+// What an operator does is in the log.
+func TestOperationsAreLogged(t *testing.T) {
+	j := &journal{}
+	r := newRouter(t, at("http://a"), warmroute.WithLogger(slog.New(j)))
+	require.NoError(t, r.Drain("a:80"))
+	require.NoError(t, r.Resume("http://a"))
+	require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b", Ranks: 2}))
+	require.NoError(t, r.Remove("http://a"))
+	var messages []string
+	for _, record := range j.all() {
+		messages = append(messages, record.Message)
+	}
+	assert.Equal(t, []string{"replica drained", "replica resumed", "replica added", "replica added", "replica removed"}, messages)
+	assert.Contains(t, j.String(), `msg="replica added" replica=b:80@1`)
 }

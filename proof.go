@@ -122,12 +122,14 @@ func (w *watcher) collapse(on bool) {
 		return
 	}
 	w.facts.collapsed.Store(on)
+	before := w.router.set.Replicas()
 	changed, err := w.router.set.IgnoresRanks(w.endpoint.URL, on)
 	if err == nil && changed {
 		if on {
 			w.log(slog.LevelError, "routed as one replica, since its rank header is ignored", "url", w.endpoint.URL)
 		}
 		err = w.update()
+		w.replaced(before)
 	}
 	if err != nil && !errors.Is(err, replica.ErrUnknown) {
 		w.log(slog.LevelWarn, "ranks not changed", "url", w.endpoint.URL, "err", err)

@@ -127,7 +127,7 @@ func TestAnEngineThatBeginsAnewWithoutItsProcess(t *testing.T) {
 		s.engines[0].prompt, s.engines[0].hits, s.engines[0].generated = 0, 0, 0
 		s.publish()
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, []string{"restarted"}, events.reasons(), "one of them")
+		assert.Equal(t, []string{"a:80@0 up"}, events.names("restarted"), "one of them")
 		for c, home := range homes {
 			want := warmroute.Sticky
 			if home == "a:80@0" {

@@ -278,15 +278,13 @@ func (r *Router) Add(e Endpoint) error {
 	return nil
 }
 
-// tell tells the hooks what happened to the replicas of an endpoint, or to the
-// one of that name.
+// tell logs, and tells the hooks, what happened to the replicas of an endpoint, or
+// to the one of that name.
 func (r *Router) tell(name, reason string, among []*Replica) {
-	if len(r.cfg.hooks.state) == 0 {
-		return
-	}
 	now := time.Now()
 	for _, m := range among {
 		if m.Is(name) {
+			r.cfg.logger.Info("replica "+reason, "replica", m.Name())
 			r.cfg.hooks.onState(m, m.State(now), reason, now)
 		}
 	}

@@ -1,6 +1,7 @@
 package warmroute
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmroute/warmroute/metrics"
@@ -276,8 +277,9 @@ func (m *member) stats(now time.Time, staleAfter time.Duration) ReplicaStats {
 	return s
 }
 
+// whole is a count; nil if it is not known, or too large to be one.
 func whole(n metrics.Number) *int {
-	if !n.OK {
+	if !n.OK || n.Value > math.MaxInt32 {
 		return nil
 	}
 	v := int(n.Value)

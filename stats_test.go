@@ -182,6 +182,7 @@ func TestHandler(t *testing.T) {
 	router := newRouter(t, four())
 	h := http.StripPrefix("/debug/warmroute", router.Handler())
 	assert.Contains(t, get(t, h, "/debug/warmroute/").Body.String(), "a:80@3")
+	assert.Contains(t, get(t, h, "/debug/warmroute/").Body.String(), "waiting for room off", "no cache's size is known")
 	assert.Equal(t, 200, get(t, h, "/debug/warmroute/stats").Code)
 	assert.Equal(t, 200, get(t, h, "/debug/warmroute/metrics").Code)
 	assert.Equal(t, 404, get(t, h, "/debug/warmroute/other").Code)

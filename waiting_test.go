@@ -152,6 +152,7 @@ func TestATurnWithoutRoomWaitsForAnotherToEnd(t *testing.T) {
 		q := queue(r)
 		assert.Equal(t, 2, q.Waiting)
 		assert.InDelta(t, 3, q.Longest, 1e-9)
+		assert.Contains(t, get(t, r.Handler(), "/table").Body.String(), fmt.Sprintf("waiting for room 2 of %d (longest 3.0 s)", q.MaxWaiting))
 		assert.Equal(t, 1, inFlight(t, r), "who waits is not in flight")
 		require.Len(t, e.route, 1)
 

@@ -91,6 +91,21 @@ func (w *watcher) changed(m *member, reason string, at time.Time) {
 	w.later = append(w.later, func() { w.router.cfg.hooks.onState(m.Replica, m.state(at), reason, at) })
 }
 
+// replaced tells of the endpoint's replicas that have come and gone since before,
+// when the lock is given back: its ranks have changed.
+func (w *watcher) replaced(before []*Replica) {
+	at, after := time.Now(), w.router.set.Replicas()
+	tell := func(among, but []*Replica, reason string) {
+		for _, r := range among {
+			if r.Is(w.endpoint.URL) && !slices.Contains(but, r) {
+				w.later = append(w.later, func() { w.router.cfg.hooks.onState(r, r.State(at), reason, at) })
+			}
+		}
+	}
+	tell(before, after, "removed")
+	tell(after, before, "added")
+}
+
 // update brings the router in line with what was found out of the endpoint.
 func (w *watcher) update() error {
 	restored, err := w.router.update()
@@ -177,9 +192,11 @@ func (w *watcher) ranks(engines int, whole bool) {
 		}
 	}
 	w.fewer = 0
+	before := w.router.set.Replicas()
 	changed, err := w.router.set.SetRanks(w.endpoint.URL, engines)
 	if err == nil && changed {
 		err = w.update()
+		w.replaced(before)
 		w.log(slog.LevelInfo, "ranks found", "url", w.endpoint.URL, "ranks", engines)
 	}
 	if errors.Is(err, replica.ErrUnknown) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -16,7 +17,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/warmroute/warmroute"
 	warmgrafana "github.com/warmroute/warmroute/integrations/grafana"
+	"github.com/warmroute/warmroute/metrics"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // load reads the dashboard as Grafana's own schema has it, in which each kind of
@@ -132,6 +136,46 @@ func TestPanels(t *testing.T) {
 	assert.Equal(t, 7, rows)
 	slices.Sort(titles)
 	assert.Contains(t, titles, "Sticky share")
+}
+
+// states keeps the states that a replica is exported to be in or not.
+type states struct {
+	family string
+	known  []string
+}
+
+func (s *states) Family(name, _ string, _ metrics.Kind) { s.family = name }
+
+func (s *states) Sample(_ float64, labels ...string) {
+	if at := slices.Index(labels, "state"); s.family == "warmroute_replica_state" && at >= 0 {
+		s.known = append(s.known, labels[at+1])
+	}
+}
+
+func (s *states) Histogram(metrics.HistogramSnapshot, ...string) {}
+
+// A state has its colour whichever others there are.
+func TestEachStateHasItsColour(t *testing.T) {
+	var exported states
+	warmroute.Stats{Pools: []warmroute.PoolStats{{Replicas: []warmroute.ReplicaStats{{State: replica.Up}}}}}.Export(&exported)
+	colours := map[any]string{} // by state
+	for _, p := range load(t).Panels {
+		if p.Panel == nil || *p.Panel.Title != "States" {
+			continue
+		}
+		for _, o := range p.Panel.FieldConfig.Overrides {
+			require.Equal(t, "color", o.Properties[0].Id)
+			colour, ok := o.Properties[0].Value.(map[string]any)["fixedColor"].(string)
+			require.True(t, ok)
+			assert.NotContains(t, slices.Collect(maps.Values(colours)), colour)
+			colours[o.Matcher.Options] = colour
+		}
+	}
+	require.NotEmpty(t, exported.known)
+	for _, state := range exported.known {
+		assert.Contains(t, colours, any(state))
+	}
+	assert.Len(t, colours, len(exported.known))
 }
 
 func TestDashboardReturnsACopy(t *testing.T) {

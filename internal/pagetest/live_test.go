@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // shown is what the page shows at one moment.
@@ -122,6 +123,16 @@ func TestPageShowsWhatTheRouterSays(t *testing.T) {
 	}
 }
 
+func up(p warmroute.PoolStats) int {
+	n := 0
+	for _, r := range p.Replicas {
+		if r.State == replica.Up {
+			n++
+		}
+	}
+	return n
+}
+
 // compare holds what is shown against the event that it is to show.
 func compare(t *testing.T, e warmroute.Event, is shown) {
 	t.Helper()
@@ -131,6 +142,7 @@ func compare(t *testing.T, e warmroute.Event, is shown) {
 		assert.Equal(t, p.Model, pool.Model)
 		for field, want := range map[string]string{
 			"model": p.Model, "affinity": "affinity on",
+			"replicas":     fmt.Sprintf("%d of %d up", up(p), len(p.Replicas)),
 			"spill":        fmt.Sprintf("spills above %d in flight (%s)", p.Spill.Value, p.Spill.Source),
 			"cached-hour":  percent(p.Tokens.CachedShareLastHour),
 			"sticky-share": percent(p.StickyShare),

@@ -1,12 +1,12 @@
 package pagetest
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,10 +32,7 @@ func madeUp(t *testing.T, stats *atomic.Pointer[warmroute.Stats], history warmro
 			for _, p := range history.Pools {
 				tail.Pools = append(tail.Pools, warmroute.PoolHistory{Model: p.Model, Points: p.Points[max(0, len(p.Points)-3):]})
 			}
-			event, err := json.Marshal(warmroute.Event{Seq: seq, Time: time.Now(), Stats: *stats.Load(), History: tail})
-			// Findings are in the stats of routers that check their replicas' health.
-			event = bytes.ReplaceAll(event, []byte(`"finding":null,`), nil)
-			return bytes.ReplaceAll(event, []byte(`"state":"suspect"`), []byte(`"state":"suspect","finding":{"state":"suspect","reason":"dcgm: XID 79 on GPU 3"}`)), err
+			return json.Marshal(warmroute.Event{Seq: seq, Time: time.Now(), Stats: *stats.Load(), History: tail})
 		},
 		Interval: 200 * time.Millisecond, MaxViewers: 8, WriteTimeout: time.Second,
 	})
@@ -77,6 +74,17 @@ func anHour(model string) warmroute.PoolHistory {
 
 const hostile = `<img src="http://elsewhere.invalid/x" onerror="window.broken=1"><script>window.broken=1</script>`
 
+// strangeStates are all that a replica can be shown in, and one of a later version.
+var strangeStates = []replica.State{
+	replica.Up, replica.Up, replica.Draining, replica.Suspect, replica.Probing, replica.Down, replica.Wedged, "hibernating",
+	replica.Foreign, replica.Open, replica.Held, replica.Asleep,
+}
+
+var (
+	longHost    = strings.Repeat("name", 30)
+	strangeRows = len(strangeStates) + 2
+)
+
 // strangeStats has what is rare: large numbers, unknown ones, states of later
 // versions, names that are HTML.
 func strangeStats() warmroute.Stats {
@@ -89,15 +97,23 @@ func strangeStats() warmroute.Stats {
 		Queue:    warmroute.QueueStats{Residency: warmroute.ResidencyAuto, Active: true, Waiting: 12, MaxWaiting: 10_000, Longest: 41.7, MaxWait: 300, Overloaded: 2},
 		Problems: []string{"http://10.0.0.3:8000 ignores the rank header on /v1/responses: vLLM honours it there since 0.33.0"},
 	}
-	for i, state := range []replica.State{replica.Up, replica.Up, replica.Draining, "suspect", "probing", replica.Down, replica.Wedged, "hibernating"} {
+	for i, state := range strangeStates {
 		r := warmroute.ReplicaStats{
-			Name: "10.0.0.3:8000@" + string(rune('0'+i)), State: state, InFlight: 9 + i, Sessions: 6_000 + i, Residents: new(900 + i),
-			Sticky: 1_015_432, Placed: 29_320, SpilledIn: 1_543, Running: new(8), Waiting: new(0), KVUsage: new(0.42 + 0.07*float64(i)),
+			Name: "10.0.0.3:8000@" + strconv.Itoa(i), State: state, InFlight: 9 + i, Sessions: 6_000 + i, Residents: new(900 + i),
+			Sticky: 1_015_432, Placed: 29_320, SpilledIn: 1_543, Running: new(8), Waiting: new(0), KVUsage: new(0.42 + 0.04*float64(i)),
 			PrefixHitRate: new(0.89), VerifiedShare: new(0.981), ScrapedAgo: new(0.4),
 		}
 		switch i {
+		case 0:
+			r.Name = "vllm-llama-0.vllm-llama.inference.svc.cluster.local:8000@0"
 		case 1:
 			r.InFlight, r.Waiting, r.Failed = 41, new(7), 17
+		case 2: // by an operator, who did not know of the other
+			r.Finding = &warmroute.FindingStats{State: replica.Suspect, Source: "dcgm", Reason: "dcgm: XID 79 on GPU 3"}
+		case 3:
+			r.Finding = &warmroute.FindingStats{State: replica.Suspect, Source: "dcgm", Reason: "dcgm: XID 79 on GPU 3"}
+		case 4: // its last page was long ago
+			r.KVUsage, r.Waiting, r.ScrapedAgo, r.Stale = new(0.99), new(50), new(200.), true
 		case 5: // nothing is known of it
 			r.Residents, r.Running, r.Waiting, r.KVUsage, r.PrefixHitRate, r.VerifiedShare = nil, nil, nil, nil, nil, nil
 			r.InFlight, r.ScrapedAgo, r.Stale = 0, new(73.2), true
@@ -106,7 +122,7 @@ func strangeStats() warmroute.Stats {
 	}
 	bad := warmroute.PoolStats{
 		Model: hostile, Spill: warmroute.Threshold{Value: 64, Source: hostile}, Problems: []string{hostile, strings.Repeat("long", 100)},
-		Replicas: []warmroute.ReplicaStats{{Name: hostile, State: hostile, Stale: true}, {Name: strings.Repeat("name", 30), State: replica.Up, Stale: true}},
+		Replicas: []warmroute.ReplicaStats{{Name: hostile, State: hostile, Stale: true}, {Name: longHost + "@12", State: replica.Up, Stale: true}},
 	}
 	empty := warmroute.PoolStats{Model: "", Affinity: true, Problems: []string{}, Replicas: []warmroute.ReplicaStats{}}
 	s.Pools = []warmroute.PoolStats{big, bad, empty}
@@ -120,7 +136,7 @@ func TestStrangeThingsAreShownAsText(t *testing.T) {
 				var stats atomic.Pointer[warmroute.Stats]
 				stats.Store(new(strangeStats()))
 				b := openTab(t, madeUp(t, &stats, warmroute.History{Step: 5, Pools: []warmroute.PoolHistory{anHour("meta-llama/Llama-3.3-70B-Instruct")}}), size, scheme)
-				b.until(`document.querySelectorAll("tbody tr").length === 10 && document.querySelector(".legend b").textContent.endsWith("/s")`)
+				b.until(`document.querySelectorAll("tbody tr").length === ` + strconv.Itoa(strangeRows) + ` && document.querySelector(".legend b").textContent.endsWith("/s")`)
 				is := eval[shown](b, read)
 				for i, p := range stats.Load().Pools[:2] {
 					for j, r := range p.Replicas {
@@ -135,10 +151,25 @@ func TestStrangeThingsAreShownAsText(t *testing.T) {
 				assert.Equal(t, "longest 41.7 s, at most 5 min", is.Pools[0].Fields["longest"])
 				assert.Equal(t, "over its threshold of 32", is.Pools[0].Fields["hottest-spill"])
 				assert.Equal(t, "counting for 1 d 2 h; 1,234 refused for an unknown model", eval[string](b, `document.querySelector("#uptime").textContent`))
-				assert.Equal(t, []string{"dcgm: XID 79 on GPU 3", "metrics from 1 min ago", "no metrics yet", "no metrics yet"},
-					eval[[]string](b, `[...document.querySelectorAll(".why")].map((e) => e.textContent).filter(Boolean)`))
+				assert.Equal(t, []string{
+					"takes no new conversations; dcgm: XID 79 on GPU 3", "dcgm: XID 79 on GPU 3", "failed; now tried again; metrics from 3 min ago",
+					"could not be reached; metrics from 1 min ago", "makes no progress", "serves another model now", "fails; gets none for now",
+					"asked for nothing new", "its engine sleeps", "no metrics yet", "no metrics yet",
+				}, eval[[]string](b, `[...document.querySelectorAll(".why")].map((e) => e.textContent).filter(Boolean)`))
+				assert.Equal(t, "up:good up:good draining:warn suspect:warn probing:warn down:bad wedged:bad hibernating:other foreign:bad open:bad held:warn asleep:warn",
+					eval[string](b, `[...document.querySelectorAll(".pool:first-child td[data-key=state] b")].map((e) => e.textContent + ":" + e.dataset.kind).join(" ")`))
+				assert.Equal(t, "2 of 12 up", is.Pools[0].Fields["replicas"])
+				assert.Equal(t, "no replica", is.Pools[2].Fields["replicas"])
+				assert.Equal(t, "queued in engines: 7", is.Pools[0].Fields["queued"], "what waited long ago is not counted")
+				assert.Equal(t, "queued in engines: "+unknown, is.Pools[1].Fields["queued"])
+				assert.Equal(t, []string{"true", ""}, eval[[]string](b, `(({ old, level }) => [old, level])(document.querySelectorAll("tbody tr")[4].querySelector("[data-key=kv_usage]").dataset)`))
+				assert.True(t, eval[bool](b, `[...document.querySelectorAll("tbody th")].every((th) => {
+					const [rank, cell] = [th.querySelector(".rank").getBoundingClientRect(), th.getBoundingClientRect()];
+					return rank.right <= cell.right + 0.5 && (rank.width > 0 || !/@\d+$/.test(th.textContent));
+				})`), "the rank is to be seen however long the name")
 				assert.False(t, eval[bool](b, `"broken" in window`), "a name was run")
 				assert.Zero(t, eval[int](b, `document.querySelectorAll("main img, main script").length`))
+				assert.True(t, eval[bool](b, `(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)(document.querySelector(".scroll"))`), "the usual is seen whole")
 				b.noOverflow()
 				b.contrast()
 				b.shoot("strange-" + name + "-" + scheme)
@@ -152,7 +183,7 @@ func TestReplicasAndPoolsComeAndGo(t *testing.T) {
 	whole := strangeStats()
 	stats.Store(&whole)
 	b := openTab(t, madeUp(t, &stats, warmroute.History{Step: 5, Pools: []warmroute.PoolHistory{}}), desktop, "light")
-	b.until(`document.querySelectorAll("tbody tr").length === 10`)
+	b.until(`document.querySelectorAll("tbody tr").length === ` + strconv.Itoa(strangeRows))
 	b.do(mark)
 	fewer := whole
 	fewer.Pools = []warmroute.PoolStats{whole.Pools[2], whole.Pools[0]}
@@ -166,7 +197,29 @@ func TestReplicasAndPoolsComeAndGo(t *testing.T) {
 	assert.Equal(t, 2, eval[int](b, `[...document.querySelectorAll("tbody tr")].filter((row) => row.marked).length`), "rows that stay are the same elements")
 	assert.Equal(t, "nothing recorded yet", is.Pools[1].Fields["when"])
 	stats.Store(&whole)
-	b.until(`document.querySelectorAll("tbody tr").length === 10`)
+	b.until(`document.querySelectorAll("tbody tr").length === ` + strconv.Itoa(strangeRows))
+}
+
+// What failed long ago is told and no alarm.
+func TestFailuresAlarmWhileTheyHappen(t *testing.T) {
+	var stats atomic.Pointer[warmroute.Stats]
+	before := strangeStats()
+	stats.Store(&before)
+	b := openTab(t, madeUp(t, &stats, warmroute.History{Step: 5, Pools: []warmroute.PoolHistory{}}), desktop, "light")
+	const levels = `["failed", "refused", "overloaded"].map((f) => document.querySelector(` + "`[data-field=${f}]`" + `).dataset.level).join() + " " +
+		[...document.querySelectorAll(".pool:first-child td[data-key=failed]")].map((e) => e.dataset.level).join("")`
+	b.until(`Number(document.querySelector("main").dataset.seq) > 2`)
+	assert.Equal(t, ",, ", eval[string](b, levels))
+	after := strangeStats()
+	after.Pools[0].Requests.Failed++
+	after.Pools[0].Queue.Overloaded++
+	after.Pools[0].Replicas[1].Failed++
+	stats.Store(&after)
+	b.until(`document.querySelector("[data-field=failed]").textContent === "18"`)
+	assert.Equal(t, "warn,,warn warn", eval[string](b, levels))
+	seq := eval[string](b, `document.querySelector("main").dataset.seq`)
+	b.until(`Number(document.querySelector("main").dataset.seq) > ` + seq + ` + 2`)
+	assert.Equal(t, "warn,,warn warn", eval[string](b, levels), "for a while")
 }
 
 func TestChartTellsTheStepUnderThePointer(t *testing.T) {

@@ -2,9 +2,9 @@
 // router goes into the document as text.
 
 import { Chart } from "./charts.js";
-import { age, compact, count, duration, percent, plural } from "./format.js";
+import { age, compact, count, duration, percent, plural, unknown } from "./format.js";
 
-const sum = (list, key) => list.reduce((n, r) => n + (r[key] ?? 0), 0);
+const recently = 60000; // ms
 
 function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -19,28 +19,67 @@ function fill(bar, share) {
   bar.style.inlineSize = `${(100 * Math.min(1, Math.max(0, share ?? 0))).toFixed(1)}%`;
 }
 
-// A state that is not among these is shown as it is, and judged by nobody.
-const stateKinds = {
-  up: "good",
-  draining: "warn", asleep: "warn", suspect: "warn", probing: "warn", held: "warn",
-  down: "bad", wedged: "bad", open: "bad",
+// A state's kind and what it means. One that is not among these is shown as it
+// is, and judged by nobody.
+const states = {
+  up: ["good", ""],
+  suspect: ["warn", "gets what others cannot take"],
+  draining: ["warn", "takes no new conversations"],
+  asleep: ["warn", "its engine sleeps"],
+  held: ["warn", "asked for nothing new"],
+  probing: ["warn", "failed; now tried again"],
+  down: ["bad", "could not be reached"],
+  open: ["bad", "fails; gets none for now"],
+  wedged: ["bad", "makes no progress"],
+  foreign: ["bad", "serves another model now"],
 };
 
-// why says what else is to be known of a replica's state.
+const kindOf = (r) => (Object.hasOwn(states, r.state) ? states[r.state][0] : "other");
+
+// why says what else is to be known of a replica's state: what was found of it,
+// or what the state means, and how old its metrics are if they no longer count.
 function why(r) {
-  const reason = r.finding?.reason;
-  if (typeof reason === "string" && reason !== "") return reason;
-  if (typeof r.scraped_ago_s !== "number") return "no metrics yet";
-  return r.stale ? `metrics from ${age(r.scraped_ago_s)} ago` : "";
+  const out = [];
+  const found = r.finding?.reason;
+  const meaning = Object.hasOwn(states, r.state) ? states[r.state][1] : "";
+  if (meaning && !(found && r.finding.state === r.state)) out.push(meaning);
+  if (found) out.push(found);
+  if (typeof r.scraped_ago_s !== "number") out.push("no metrics yet");
+  else if (r.stale) out.push(`metrics from ${age(r.scraped_ago_s)} ago`);
+  return out.join("; ");
 }
 
-// A column's level is how alarming its number is: "warn", "bad" or nothing.
+// setName shows a replica's name. Where there is no room for all of it the rank
+// stays, which is all that tells the replicas of an endpoint apart.
+function setName(element, name) {
+  if (element.title === name && element.textContent === name) return;
+  const rank = name.match(/@\d+$/)?.[0] ?? "";
+  const host = name.slice(0, name.length - rank.length);
+  element.title = name;
+  element.replaceChildren(make("span", { class: "replica" }, make("span", { class: "host" }, host), make("span", { class: "rank" }, rank)));
+}
+
+// Rise tells whether a count has risen in the last minute, as far as the page has
+// seen it: what failed yesterday is no alarm.
+class Rise {
+  #value;
+  #at = -Infinity;
+
+  level(value, now) {
+    if (value > this.#value) this.#at = now;
+    this.#value = value;
+    return now - this.#at < recently ? "warn" : "";
+  }
+}
+
+// A column's level is how alarming its number is: "warn", "bad" or nothing. What
+// was scraped is shown as old, and alarms nobody, when it no longer counts.
 const columns = [
   { key: "in_flight", label: "In flight", text: count, bar: (r, p) => r.in_flight / Math.max(8, ...p.replicas.map((o) => o.in_flight)), level: (r, p) => (r.in_flight > p.spill.value ? "bad" : "") },
-  { key: "running", label: "Running", text: count },
-  { key: "waiting", label: "Waiting", text: count, level: (r) => (r.waiting > 0 ? "warn" : "") },
-  { key: "kv_usage", label: "KV used", text: percent, bar: (r) => r.kv_usage, level: (r) => (r.kv_usage >= 0.95 ? "bad" : r.kv_usage >= 0.85 ? "warn" : "") },
-  { key: "prefix_hit_rate", label: "Prefix hits", text: percent },
+  { key: "running", label: "Running", text: count, scraped: true },
+  { key: "waiting", label: "Waiting", text: count, scraped: true, level: (r) => (r.waiting > 0 ? "warn" : "") },
+  { key: "kv_usage", label: "KV used", text: percent, scraped: true, bar: (r) => r.kv_usage, level: (r) => (r.kv_usage >= 0.95 ? "bad" : r.kv_usage >= 0.85 ? "warn" : "") },
+  { key: "prefix_hit_rate", label: "Prefix hits", text: percent, scraped: true },
   { key: "verified_share", label: "Verified", text: percent, level: (r) => (r.verified_share !== null && r.verified_share < 0.5 ? "warn" : "") },
   { key: "sessions", label: "Sessions", text: count },
   { key: "residents", label: "Resident", text: count },
@@ -49,7 +88,7 @@ const columns = [
   { key: "spilled_in", label: "Spilled in", text: count },
   { key: "pinned", label: "Pinned", text: count },
   { key: "unkeyed", label: "Unkeyed", text: count },
-  { key: "failed", label: "Failed", text: count, level: (r) => (r.failed > 0 ? "warn" : "") },
+  { key: "failed", label: "Failed", text: count, level: (r, p, row, now) => row.failing.level(r.failed, now) },
 ];
 
 function make(tag, attributes, ...children) {
@@ -62,6 +101,7 @@ function make(tag, attributes, ...children) {
 // Row is one replica. The roles are those of a table, which a browser would
 // forget where the style sheet makes cards of its rows.
 class Row {
+  failing = new Rise();
   #cells = {};
   #state = make("b", {});
   #dot = make("i", { class: "dot", "aria-hidden": "true" });
@@ -70,8 +110,9 @@ class Row {
   constructor(name) {
     this.element = make("tr", { role: "row" });
     this.element.dataset.replica = name;
-    this.element.append(make("th", { scope: "row", role: "rowheader", "data-key": "name", title: name }, name));
-    this.element.append(make("td", { role: "cell", "data-key": "state" }, this.#dot, this.#state, this.#why));
+    const header = make("th", { scope: "row", role: "rowheader", "data-key": "name" });
+    setName(header, name);
+    this.element.append(header, make("td", { role: "cell", "data-key": "state" }, this.#dot, this.#state, this.#why));
     for (const c of columns) {
       const value = make("span", { class: "value" });
       const cell = make("td", { role: "cell", "data-key": c.key, "data-label": c.label }, value);
@@ -85,18 +126,27 @@ class Row {
     }
   }
 
-  update(r, p) {
+  update(r, p, now) {
     setText(this.#state, String(r.state));
-    setData(this.#dot, "kind", stateKinds[r.state] ?? "other");
+    setData(this.#dot, "kind", kindOf(r));
+    setData(this.#state, "kind", kindOf(r));
     setText(this.#why, why(r));
     this.#why.title = this.#why.textContent;
     for (const c of columns) {
       const { cell, value, bar } = this.#cells[c.key];
       setText(value, c.text(r[c.key]));
-      setData(cell, "level", c.level?.(r, p) ?? "");
+      const old = Boolean(c.scraped && r.stale);
+      setData(cell, "old", String(old));
+      setData(cell, "level", old ? "" : c.level?.(r, p, this, now) ?? "");
       if (bar) fill(bar, c.bar(r, p));
     }
   }
+}
+
+// queuedInEngines is what waits in the engines that are known to; null if none is.
+function queuedInEngines(replicas) {
+  const known = replicas.filter((r) => !r.stale && typeof r.waiting === "number");
+  return known.length ? known.reduce((n, r) => n + r.waiting, 0) : null;
 }
 
 // patience says how long a turn may wait for room, or why none does.
@@ -111,6 +161,7 @@ export class Pool {
   #field = {};
   #rows = new Map(); // by the replica's name
   #charts = [];
+  #rises = { failed: new Rise(), refused: new Rise(), overloaded: new Rise() };
 
   constructor(model, number, templates) {
     this.model = model;
@@ -147,6 +198,9 @@ export class Pool {
     const f = this.#field;
     setText(f.affinity, p.affinity ? "affinity on" : "affinity off");
     setData(f.affinity, "kind", p.affinity ? "good" : "warn");
+    const up = p.replicas.filter((r) => r.state === "up").length;
+    setText(f.replicas, p.replicas.length ? `${count(up)} of ${count(p.replicas.length)} up` : "no replica");
+    setData(f.replicas, "kind", !p.replicas.length || p.replicas.some((r) => kindOf(r) === "bad") ? "bad" : up < p.replicas.length ? "warn" : "good");
     setText(f.spill, `spills above ${count(p.spill.value)} in flight (${p.spill.source})`);
     this.#problems(p.problems);
 
@@ -160,7 +214,7 @@ export class Pool {
     setText(f.verified, p.verified_share === null ? "no turn verified yet" : `verified by engines ${percent(p.verified_share)}`);
 
     const q = p.queue;
-    const inEngines = sum(p.replicas, "waiting");
+    const inEngines = queuedInEngines(p.replicas);
     setText(f.waiting, count(q.waiting));
     setData(f.waiting, "level", q.waiting > 0 ? "warn" : "");
     setText(f["max-waiting"], q.active ? `of ${count(q.max_waiting)}` : "");
@@ -181,9 +235,9 @@ export class Pool {
     setText(f.spilled, count(r.spilled));
     for (const [name, value] of [["failed", r.failed], ["refused", r.refused], ["overloaded", q.overloaded]]) {
       setText(f[name], count(value));
-      setData(f[name], "level", value > 0 ? "warn" : "");
+      setData(f[name], "level", this.#rises[name].level(value, now));
     }
-    this.#replicas(p);
+    this.#replicas(p, now);
     for (const chart of this.#charts) chart.update(history, now);
   }
 
@@ -195,17 +249,16 @@ export class Pool {
       if (!top || load(r)[0] > load(top)[0] || (load(r)[0] === load(top)[0] && load(r)[1] > load(top)[1])) top = r;
     }
     if (!top || top.in_flight === 0) {
-      setText(f.hottest, top ? "all idle" : "no replica");
+      setName(f.hottest, top ? "all idle" : "no replica");
       setText(f["hottest-load"], top ? plural(p.replicas.length, "replica") : "requests are refused");
       setText(f["hottest-spill"], "");
       setData(f.hottest, "level", top ? "" : "bad");
       return;
     }
     const over = top.in_flight > p.spill.value;
-    setText(f.hottest, top.name);
-    f.hottest.title = top.name;
+    setName(f.hottest, top.name);
     setData(f.hottest, "level", over ? "bad" : "");
-    setText(f["hottest-load"], `${count(top.in_flight)} of ${count(p.in_flight)} in flight, KV ${percent(top.kv_usage)}`);
+    setText(f["hottest-load"], `${count(top.in_flight)} of ${count(p.in_flight)} in flight, KV ${top.stale ? unknown : percent(top.kv_usage)}`);
     setText(f["hottest-spill"], over ? `over its threshold of ${count(p.spill.value)}` : `spills above ${count(p.spill.value)}`);
   }
 
@@ -216,7 +269,7 @@ export class Pool {
     list.hidden = problems.length === 0;
   }
 
-  #replicas(p) {
+  #replicas(p, now) {
     const body = this.#field.rows;
     const names = new Set(p.replicas.map((r) => r.name));
     for (const [name, row] of this.#rows) {
@@ -227,7 +280,7 @@ export class Pool {
     p.replicas.forEach((r, i) => {
       let row = this.#rows.get(r.name);
       if (!row) this.#rows.set(r.name, row = new Row(r.name));
-      row.update(r, p);
+      row.update(r, p, now);
       if (body.children[i] !== row.element) body.insertBefore(row.element, body.children[i] ?? null);
     });
   }
