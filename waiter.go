@@ -227,9 +227,7 @@ func (p *pool) takeBack(a *waiter, err error) error {
 		case errors.Is(err, errReleased):
 			return nil
 		default:
-			a.member.End()
-			a.member.Released(a.passage)
-			p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+			p.undo(a, now)
 		}
 	}
 	p.pump(now)
@@ -241,9 +239,16 @@ func (p *pool) unsend(a *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	a.member.End()
-	p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+	p.undo(a, now)
 	p.pump(now)
+}
+
+// undo has a turn that was sent be as if its caller had given it up. The pool's
+// lock is held.
+func (p *pool) undo(a *waiter, now time.Time) {
+	a.member.End()
+	a.member.Released(a.passage) // a probe that nobody sends must not be waited for
+	p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
 }
 
 // send counts a turn that was given a room in flight there, and wakes its
