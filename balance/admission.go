@@ -367,12 +367,12 @@ func (a *Admission) LongestWait(now time.Time) time.Duration { return a.queue.lo
 func (a *Admission) Tick(now time.Time) {
 	kept := a.ended[:0]
 	for _, c := range a.ended {
-		if c.turns == 0 && now.Sub(c.endedAt) <= maxHold {
+		if c.turns == 0 && !c.endedAt.IsZero() && now.Sub(c.endedAt) <= maxHold {
 			kept = append(kept, c)
 			continue
 		}
 		c.listed = false
-		if c.turns == 0 {
+		if c.turns == 0 && !c.endedAt.IsZero() { // else it came back, and was refused or gave up
 			a.gaps.add(math.MaxInt64)
 			c.endedAt = time.Time{}
 		}
