@@ -100,6 +100,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
 			m.Begin()
 			w.passage, _ = m.Admit(now)
+			p.pass(req, w, m, now)
 			return newLease(p, m, w, Sticky), nil
 		}
 		w.doubted = m
@@ -116,6 +117,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	if w.placing {
 		m.wasSent(&w.prefix, now)
 	}
+	p.pass(req, w, m, now)
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
