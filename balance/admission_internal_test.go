@@ -149,6 +149,10 @@ func check(t *testing.T, a *Admission) {
 		require.GreaterOrEqual(t, r.turns, turns)
 		require.GreaterOrEqual(t, r.firm, firm)
 		require.GreaterOrEqual(t, r.total, total)
-		require.LessOrEqual(t, len(r.prefilling), 100)
+		for _, x := range r.prefilling {
+			require.Same(t, r, x.room)
+			require.True(t, x.cold)
+			require.False(t, x.answered)
+		}
 	}
 }
