@@ -99,7 +99,8 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		m := p.homeOf(w, now)
 		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
 			m.Begin()
-			p.pass(w, m, now)
+			p.takePassage(w, m, now)
+			p.pass(req, w, m, now)
 			return newLease(p, m, w, Sticky), nil
 		}
 		w.doubted = m
@@ -112,10 +113,11 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	if w.outcome != Sticky {
 		m.slow.took()
 	}
-	p.pass(w, m, now)
+	p.takePassage(w, m, now)
 	if w.placing {
 		m.wasSent(&w.prefix, now)
 	}
+	p.pass(req, w, m, now)
 	lease = newLease(p, m, w, w.outcome)
 	if w.outcome == Pinned && !m.RanksKnown() {
 		lease.rank = strconv.Itoa(w.rank)
@@ -133,9 +135,9 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	return lease, nil
 }
 
-// pass counts a request in with the breakers of the replica that was taken. A probe
+// takePassage counts a request in with the breakers of the replica that was taken. A probe
 // is one for the turns that wait as well. The pool's lock is held.
-func (p *pool) pass(w *pick, m *member, now time.Time) {
+func (p *pool) takePassage(w *pick, m *member, now time.Time) {
 	if w.passage, _ = m.Admit(now); w.passage.Probe() {
 		p.closeProbed(m, now)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // diary writes down what happens to requests, one line an event, and asks for the
@@ -363,4 +364,45 @@ func ExampleWithHooks() {
 	// context deadline exceeded
 	// refused: overloaded
 	// overloaded: no replica has room
+}
+
+// TestAPanickingHookKeepsNoProbe has the turn that a hook loses be the one that
+// was to try a replica again: another must be able to.
+func TestAPanickingHookKeepsNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stumbling{}
+		r := tight(t, at("http://a", "http://b"), warmroute.WithHooks(s), steadyBreaker(replica.BreakerConfig{}), warmroute.WithSlowStart(0))
+		first := route(t, r, large("1"))
+		broken := first.Replica()
+		first.Done(warmroute.Result{Err: errReset})
+		for replicaStats(t, r, broken.Name()).State == replica.Up {
+			lease := route(t, r, large("1"))
+			if lease.Replica() != broken {
+				serve(lease, 0)
+				continue
+			}
+			lease.Done(warmroute.Result{Err: errReset})
+		}
+		require.Equal(t, replica.Open, replicaStats(t, r, broken.Name()).State)
+		time.Sleep(200 * time.Millisecond)
+		other := begin(t.Context(), t, r, large("2")).went()
+		require.NotEqual(t, broken, other.Replica())
+		s.dequeue = true
+		panicked := make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = r.Route(context.Background(), large("3"))
+		}()
+		time.Sleep(1500 * time.Millisecond) // the breaker lets one through
+		require.Equal(t, "dequeue hook", <-panicked)
+		s.dequeue = false
+		assert.True(t, broken.Allows(time.Now()), "nobody is trying it")
+		probe, err := r.TryRoute(large("4"))
+		require.NoError(t, err)
+		assert.Equal(t, broken, probe.Replica())
+		serve(probe, 0)
+		serve(other, 0)
+		assert.Equal(t, replica.Up, replicaStats(t, r, broken.Name()).State)
+		idleAgain(t, r)
+	})
 }

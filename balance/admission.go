@@ -181,11 +181,16 @@ func (a *Admission) Wake() time.Time { return a.wake }
 
 // send sends a turn to a room, whose resident its conversation becomes.
 func (a *Admission) send(t *Turn, r *Room, now time.Time) {
+	a.waits.add(now.Sub(t.arrived), now)
+	a.occupy(t, r, now)
+}
+
+// occupy counts a turn in a room.
+func (a *Admission) occupy(t *Turn, r *Room, now time.Time) {
 	c := t.conv
 	t.room, t.began = r, now
 	a.sent++
 	r.lastSent = a.sent
-	a.waits.add(now.Sub(t.arrived), now)
 	if c.room != r {
 		a.demote(c)
 		t.cold = true
@@ -193,8 +198,12 @@ func (a *Admission) send(t *Turn, r *Room, now time.Time) {
 		r.settle(c, now)
 	}
 	t.stay = c.stay
-	r.resize(c, max(c.footprint, t.footprint))
-	r.start(c)
+	if c.inFlight == 0 {
+		r.resize(c, max(c.footprint, t.footprint))
+	} else {
+		t.beside = a.sizes.beside(c, t)
+	}
+	r.start(c, t.beside)
 	if over := float64(a.sizes.shared() + r.firm); over > 1.05*r.kappa*float64(a.capacityOf(r)) {
 		r.overAt = now
 	}
@@ -275,7 +284,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		c.last, c.idleAt = r, now
 	}
 	if resident {
-		r.stop(c)
+		r.stop(c, t.beside)
 		if c.inFlight == 0 {
 			switch {
 			case c.key == 0 || s.Failed && (!t.cold || !s.Known):
@@ -321,6 +330,7 @@ func (a *Admission) minStay(c *conversation, r *Room, now time.Time) time.Durati
 	}
 	part := a.rule.displacing * min(1, max(0.25, a.turn.Seconds()/(4*again)))
 	_, n := a.claims(r, now)
+	n -= float64(r.turns - r.busy) // those of a conversation's turns that go on beside its first
 	return time.Duration(again * max(1, n) / part * (1 + a.rule.again*float64(c.gaveUp)) * float64(time.Second))
 }
 
@@ -367,12 +377,12 @@ func (a *Admission) LongestWait(now time.Time) time.Duration { return a.queue.lo
 func (a *Admission) Tick(now time.Time) {
 	kept := a.ended[:0]
 	for _, c := range a.ended {
-		if c.turns == 0 && now.Sub(c.endedAt) <= maxHold {
+		if c.turns == 0 && !c.endedAt.IsZero() && now.Sub(c.endedAt) <= maxHold {
 			kept = append(kept, c)
 			continue
 		}
 		c.listed = false
-		if c.turns == 0 {
+		if c.turns == 0 && !c.endedAt.IsZero() { // else it came back, and was refused or gave up
 			a.gaps.add(math.MaxInt64)
 			c.endedAt = time.Time{}
 		}

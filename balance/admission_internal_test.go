@@ -86,6 +86,11 @@ func TestAdmissionAccounts(t *testing.T) {
 				rooms[i].SetCapacity(20_000, true)
 			case op == 19:
 				a.Tick(now)
+				x := &Turn{Session: uint64(rnd.IntN(80)), PromptTokens: 1 + rnd.IntN(8000)}
+				r := rooms[rnd.IntN(len(rooms))]
+				a.Pass(x, r, now)
+				require.Same(t, r, x.Room())
+				sent = append(sent, x)
 			}
 			pump()
 			check(t, a)
@@ -99,6 +104,7 @@ func TestAdmissionAccounts(t *testing.T) {
 		check(t, a)
 		for _, r := range rooms {
 			require.Zero(t, r.busy)
+			require.Zero(t, r.turns)
 			require.Zero(t, r.firm)
 			require.Empty(t, r.prefilling)
 			a.Leave(r)
@@ -114,11 +120,12 @@ func TestAdmissionAccounts(t *testing.T) {
 func check(t *testing.T, a *Admission) {
 	t.Helper()
 	for _, r := range a.rooms {
-		busy, firm, total, idle := 0, 0, 0, 0
+		busy, firm, total, idle, turns := 0, 0, 0, 0, 0
 		seen := map[*conversation]bool{}
 		for c := r.idle.first; c != nil; c = c.next {
 			require.Same(t, r, c.room)
 			require.Zero(t, c.inFlight)
+			require.Zero(t, c.beside)
 			if c.prev != nil {
 				require.False(t, c.idleAt.Before(c.prev.idleAt), "the longest idle is first")
 			}
@@ -133,13 +140,19 @@ func check(t *testing.T, a *Admission) {
 			}
 			require.Positive(t, c.inFlight)
 			busy++
-			firm += c.footprint
-			total += c.footprint
+			turns += c.inFlight
+			firm += c.footprint + c.beside
+			total += c.footprint + c.beside
 		}
 		// Turns without a key are in no map.
 		require.GreaterOrEqual(t, r.busy, busy)
+		require.GreaterOrEqual(t, r.turns, turns)
 		require.GreaterOrEqual(t, r.firm, firm)
 		require.GreaterOrEqual(t, r.total, total)
-		require.LessOrEqual(t, len(r.prefilling), 100)
+		for _, x := range r.prefilling {
+			require.Same(t, r, x.room)
+			require.True(t, x.cold)
+			require.False(t, x.answered)
+		}
 	}
 }

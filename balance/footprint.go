@@ -64,13 +64,25 @@ func (z *sizes) footprint(c *conversation, t *Turn) int {
 		// to hold them back for nothing.
 		return z.prompt(c, t)/2 + answer
 	}
-	return max(leastFootprint, max(0, z.prompt(c, t)-z.prefix)+answer)
+	return max(leastFootprint, z.unshared(z.prompt(c, t))+answer)
 }
+
+// beside is the number of tokens that a turn takes up beyond what another one of
+// its conversation does that goes on: all but the history that they share.
+func (z *sizes) beside(c *conversation, t *Turn) int {
+	if c.prompt == 0 {
+		return max(0, t.footprint-z.unshared(z.prompt(c, t)))
+	}
+	return max(0, t.footprint-z.kept(c))
+}
+
+// unshared is what is left of so many tokens without those that all have in common.
+func (z *sizes) unshared(prompt int) int { return max(0, prompt-z.prefix) }
 
 // kept is what a conversation's last turn has left. It takes up something, so
 // that no number of them fits.
 func (z *sizes) kept(c *conversation) int {
-	return max(leastFootprint, max(0, c.prompt-z.prefix)+c.answer)
+	return max(leastFootprint, z.unshared(c.prompt)+c.answer)
 }
 
 const leastFootprint = 64

@@ -30,7 +30,8 @@ type Room struct {
 
 	idle       residentList // residents with no turn in flight, longest idle first
 	busy       int          // residents with a turn in flight
-	firm       int          // their footprints
+	turns      int          // of theirs in flight
+	firm       int          // their footprints, and what turns beside their first ones add
 	total      int          // footprints of all residents
 	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
@@ -73,6 +74,7 @@ type conversation struct {
 	since      time.Time
 	footprint  int // tokens it takes up there
 	inFlight   int // turns there
+	beside     int // tokens that they add, but for the first
 	prev, next *conversation
 }
 
@@ -124,8 +126,11 @@ func (r *Room) resize(c *conversation, footprint int) {
 	c.footprint = footprint
 }
 
-// start and stop count a resident's turns.
-func (r *Room) start(c *conversation) {
+// start and stop count a resident's turns, and the tokens that one adds beside
+// others of its conversation.
+func (r *Room) start(c *conversation, beside int) {
+	r.turns++
+	r.addBeside(c, beside)
 	if c.inFlight++; c.inFlight == 1 {
 		r.idle.remove(c)
 		r.busy++
@@ -133,12 +138,20 @@ func (r *Room) start(c *conversation) {
 	}
 }
 
-func (r *Room) stop(c *conversation) {
+func (r *Room) stop(c *conversation, beside int) {
+	r.turns--
+	r.addBeside(c, -beside)
 	if c.inFlight--; c.inFlight == 0 {
 		r.busy--
 		r.firm -= c.footprint
 		r.idle.push(c)
 	}
+}
+
+func (r *Room) addBeside(c *conversation, tokens int) {
+	c.beside += tokens
+	r.firm += tokens
+	r.total += tokens
 }
 
 // demote takes a conversation's place away.
@@ -147,6 +160,8 @@ func (a *Admission) demote(c *conversation) {
 	if r == nil {
 		return
 	}
+	r.turns -= c.inFlight
+	r.addBeside(c, -c.beside)
 	r.total -= c.footprint
 	if c.inFlight > 0 {
 		r.busy--
@@ -164,7 +179,7 @@ func (a *Admission) demote(c *conversation) {
 // the load that they, all that are likely to come back, and others are.
 func (a *Admission) claims(r *Room, now time.Time) (tokens int, load float64) {
 	idle := 0.0
-	load = float64(r.busy) + r.Others
+	load = float64(r.turns) + r.Others
 	for c := r.idle.end; c != nil; c = c.prev {
 		paused := now.Sub(c.idleAt)
 		returns := a.gaps.returns(paused)

@@ -36,6 +36,7 @@ type Turn struct {
 	own            conversation // if it has no key
 	stay           int          // the conversation's, when the turn was sent
 	footprint      int
+	beside         int  // of it, if others of the conversation were there
 	cold           bool // new to the room: its prefix has to be computed
 	answered       bool
 	prefill        time.Duration // of a cold turn, from its sending to its first byte

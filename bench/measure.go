@@ -153,6 +153,9 @@ func fairness(turns []turnRecord, ended []endedConversation) report.Value {
 	}
 	var means []float64
 	for _, c := range by {
+		if c.turns == 0 {
+			continue // nothing to judge by
+		}
 		means = append(means, c.seconds/float64(c.turns))
 	}
 	slices.Sort(means)

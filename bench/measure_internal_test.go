@@ -85,6 +85,8 @@ func TestFairnessIsOfWhatEnded(t *testing.T) {
 	assert.Equal(t, report.Value(2), fairness(turns, ended), "6 over 3")
 	assert.Equal(t, report.Value(1), fairness(turns, ended[:1]))
 	assert.False(t, fairness(turns, nil).Known())
+	silent := append(ended, endedConversation{id: "none"}, endedConversation{id: "none too"}, endedConversation{id: "nor this"})
+	assert.Equal(t, report.Value(2), fairness(turns, silent), "those without a turn are none")
 }
 
 func TestLoadIsThinned(t *testing.T) {

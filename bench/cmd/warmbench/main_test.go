@@ -83,6 +83,7 @@ func TestWrongUsage(t *testing.T) {
 		"-n and -for have to be above 0":    "engines -n 0",
 		"PrefillRate is -1":                 "engines -prefill-rate -1",
 		"no file is named":                  "show",
+		"-html comes after a file":          "show a.json -html b.html",
 	} {
 		code, stdout, stderr := call(t, strings.Fields(args)...)
 		assert.Equal(t, exitUsage, code, args)

@@ -10,7 +10,7 @@ import (
 )
 
 func show(_ context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := newFlags("show", "warmbench show FILE... prints tables that were written with -json, all rows together under the first one's title.", "", stderr)
+	flags := newFlags("show", "warmbench show [flags] FILE... prints tables that were written with -json, all rows together under the first one's title.", "", stderr)
 	var out output
 	out.add(flags)
 	if err := parse(flags, args, true); err != nil {
@@ -18,6 +18,11 @@ func show(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if flags.NArg() == 0 {
 		return wrongUsage("no file is named")
+	}
+	for _, name := range flags.Args() {
+		if len(name) > 1 && name[0] == '-' { // package flag stops at the first file
+			return wrongUsage("%s comes after a file: flags come first; a file of that name is ./%s", name, name)
+		}
 	}
 	var all *report.Table
 	for _, name := range flags.Args() {
