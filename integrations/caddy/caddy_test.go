@@ -2,6 +2,7 @@ package warmroutecaddy_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,18 +19,20 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
 )
 
 // server is Caddy, in this process: there is one at a time.
 type server struct {
 	addr    string
 	storage string
+	log     string // where to
 }
 
 // start runs Caddy until the test ends, with one site that has the directives.
 func start(t *testing.T, directives string) *server {
 	t.Helper()
-	s := &server{addr: freeAddr(t), storage: t.TempDir()}
+	s := &server{addr: freeAddr(t), storage: t.TempDir(), log: "discard"}
 	require.NoError(t, s.load(directives))
 	t.Cleanup(func() { assert.NoError(t, caddy.Stop()) })
 	return s
@@ -45,19 +48,53 @@ func (s *server) load(directives string) error {
 	auto_https off
 	storage file_system %s
 	log {
-		output discard
+		output %s
 	}
 }
 http://%s {
 	bind 127.0.0.1
 	%s
-}`, s.storage, s.addr, directives))
+}`, s.storage, s.log, s.addr, directives))
 	if err != nil {
 		return err
 	}
-	// The old server closes idle connections, which a POST must not meet.
+	// The old server closes idle connections, which a POST must not meet, and
+	// with its socket those that it has not accepted (SO_REUSEPORT), maybe after
+	// Load has returned.
 	http.DefaultClient.CloseIdleConnections()
-	return caddy.Load(config, true)
+	if err := caddy.Load(config, true); err != nil {
+		return err
+	}
+	return s.settled()
+}
+
+// settled returns when connections have been taken for a while.
+func (s *server) settled() (err error) {
+	for range 100 {
+		for range 20 {
+			var conn net.Conn
+			if conn, err = net.Dial("tcp", s.addr); err != nil {
+				break
+			}
+			if err = answers(conn); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// answers has a request that no site is for answered.
+func answers(conn net.Conn) error {
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\nHost: nobody\r\n\r\n"); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, conn)
+	return err
 }
 
 // adapt makes JSON of a Caddyfile.
