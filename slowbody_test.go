@@ -121,3 +121,22 @@ func TestACallersDeadlineLeavesNoReplicaOut(t *testing.T) {
 		})
 	}
 }
+
+// Both at once: whichever is told of first.
+func TestACallerGivesUpJustWhenTheHeaderTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		router := newRouter(t, at("http://a"), warmroute.WithResponseHeaderTimeout(time.Second))
+		transport := router.Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		for range 200 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := transport.RoundTrip(post(t, strings.NewReader("x")).WithContext(ctx))
+			require.Error(t, err)
+		}
+		synctest.Wait()
+		assert.Zero(t, inFlight(t, router))
+	})
+}

@@ -83,8 +83,8 @@ type guard struct {
 	cancel context.CancelCauseFunc
 	header *time.Timer // nil: no bound
 	err    *TimeoutError
-	fired  <-chan struct{} // closed once the rest is set, if the header took too long
-	caller bool            // who kept it waiting
+	fired  chan struct{} // closed once the rest is set, if the header took too long
+	caller bool          // who kept it waiting
 }
 
 // newGuard has the request be one that can be cancelled; nil if there is no
@@ -98,9 +98,10 @@ func newGuard(req *http.Request, body *outgoingBody, header, idle time.Duration)
 	g := &guard{cancel: cancel}
 	if header > 0 {
 		g.err = &TimeoutError{Limit: header, kind: ErrHeaderTimeout}
-		g.fired = ctx.Done()
+		g.fired = make(chan struct{}) // the context may end for another reason meanwhile
 		g.header = time.AfterFunc(header, func() {
 			g.caller = body.awaited() // before the base closes it
+			close(g.fired)
 			cancel(g.err)
 		})
 	}
