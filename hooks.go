@@ -87,12 +87,11 @@ type ReplicaStateEvent struct {
 	// Reason says what happened: "unreachable", "reached", "restarted",
 	// "asleep", "awake", "wedged", "recovered", "drained", "resumed", "added",
 	// "removed" (both also of ranks, when the endpoint is found to have others or to
-	// ignore the header that names them), "rank header ignored", "breaker opened", "probe" (a half-open
-	// breaker lets a request through), "breaker closed", "retry after" (the
-	// endpoint has asked to be given nothing new), "serves another model" or
-	// "serves its model again"; or what [WithHealth] has found,
-	// such as "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer
-	// is.
+	// ignore the header that names them), "rank header ignored", "breaker opened",
+	// "probe" (a half-open breaker lets a request through), "breaker closed",
+	// "retry after" (the endpoint has asked to be given nothing new), "serves another
+	// model" or "serves its model again"; or what [WithHealth] has found, such as
+	// "dcgm: XID 79 on GPU 3", and "dcgm: no longer found" when it no longer is.
 	Reason string
 	Time   time.Time
 }

@@ -397,3 +397,15 @@ func TestAHangingMetricsPageDelaysNoOther(t *testing.T) {
 		assert.NoError(t, router.Close())
 	})
 }
+
+// A number that no engine can mean is not known, rather than negative.
+func TestANumberThatIsNoCountIsNotKnown(t *testing.T) {
+	pages := newPages(map[string]string{"a": pageOf(map[int]engine{0: {running: "1e300", waiting: "3", kv: "0.5"}})})
+	scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+		m := r.Stats().Pools[0].Replicas[0]
+		assert.Nil(t, m.Running)
+		assert.Equal(t, new(3), m.Waiting)
+		assert.GreaterOrEqual(t, m.MaxRunning, 0)
+		assert.Positive(t, r.Stats().Pools[0].Spill.Value)
+	})
+}
