@@ -553,3 +553,38 @@ func TestAnOpenBreakerTakesNoResidents(t *testing.T) {
 		assert.Zero(t, inFlight(t, router))
 	})
 }
+
+// A probe that says nothing of the replica makes way for another, and closes
+// nothing.
+func TestProbesThatSayNothing(t *testing.T) {
+	for name, probe := range map[string]func(*testing.T, *fleet, http.RoundTripper){
+		"refused for its own fault": func(t *testing.T, base *fleet, transport http.RoundTripper) {
+			base.set("a", status(400))
+			_, err := ask(t, transport, "")
+			require.NoError(t, err)
+		},
+		"given up before the first byte": func(t *testing.T, base *fleet, transport http.RoundTripper) {
+			base.set("a", streamed(goodStream))
+			resp, err := transport.RoundTrip(post(t, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := &fleet{}
+				base.set("a", reset)
+				router := newRouter(t, at("http://a"), steadyBreaker(replica.BreakerConfig{}))
+				transport := router.Transport(base)
+				for range 5 {
+					_, err := ask(t, transport, "")
+					require.Error(t, err)
+				}
+				time.Sleep(time.Second)
+				probe(t, base, transport)
+				assert.Equal(t, replica.Probing, replicaStats(t, router, "a:80").State)
+				assert.True(t, router.Replicas()[0].Allows(time.Now()))
+			})
+		})
+	}
+}

@@ -100,7 +100,13 @@ func (a *authorizations) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.seen == nil {
 		a.seen = map[string][]string{}
 	}
-	a.seen[r.URL.Host] = append(a.seen[r.URL.Host], strings.Join(r.Header.Values("Authorization"), "|"))
+	var all []string
+	for name, values := range r.Header {
+		if strings.EqualFold(name, "Authorization") && (name == "Authorization" || r.URL.Host != "c") { // c gets what the client sent
+			all = append(all, values...)
+		}
+	}
+	a.seen[r.URL.Host] = append(a.seen[r.URL.Host], strings.Join(all, "|"))
 	a.mu.Unlock()
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body)

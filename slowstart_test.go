@@ -178,6 +178,7 @@ func TestAReplicaThatReturnsPullsNobodyBack(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		assert.NotContains(t, base.sent(), "a", "it stays where it moved")
+		assert.False(t, s.router.Replicas()[0].Returned().IsZero(), "its page says that it restarted")
 		lease := route(t, s.router, warmroute.Request{Session: idles})
 		assert.Equal(t, warmroute.Placed, lease.Outcome(), "its cache is gone")
 		lease.Done(warmroute.Result{})

@@ -116,13 +116,16 @@ func TestIdleTimeout(t *testing.T) {
 				resp, err := transport.RoundTrip(post(t, nil))
 				require.NoError(t, err)
 				buf := make([]byte, 64)
+				var before time.Time
 				for err == nil {
+					before = time.Now()
 					_, err = resp.Body.Read(buf)
 					time.Sleep(tc.reads)
 				}
 				s := replicaStats(t, router, "a:80")
 				if tc.failed {
 					require.ErrorIs(t, err, warmroute.ErrIdleTimeout)
+					assert.Equal(t, 3*time.Second, time.Since(before), "also of a base that does not mind its context")
 					assert.Equal(t, "response idle timeout after 3s", err.Error())
 					assert.Equal(t, uint64(1), s.Failed)
 					assert.Equal(t, uint64(1), s.IdleTimeouts)
