@@ -30,9 +30,9 @@ var envoyBinary = flag.String("envoy", "", "`path` of an Envoy, 1.40 or later, t
 var envoyModes = []string{"FULL_DUPLEX_STREAMED", "BUFFERED", "STREAMED", "NONE"}
 
 // realEnvoy serves the processor over a socket and runs Envoy before it.
-func realEnvoy(t *testing.T, requestMode string, router *warmroute.Router) (url string) {
+func realEnvoy(t *testing.T, requestMode string, timeout time.Duration, router *warmroute.Router) (url string) {
 	t.Helper()
-	processor, err := extproc.New(router, extproc.Config{MaxMessageTimeout: 300 * time.Second}) // as envoy.yaml has it
+	processor, err := extproc.New(router, extproc.Config{MessageTimeout: timeout, MaxMessageTimeout: 300 * time.Second})
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -50,6 +50,7 @@ func realEnvoy(t *testing.T, requestMode string, router *warmroute.Router) (url 
 	config := strings.NewReplacer(
 		"port_value: 9000", fmt.Sprint("port_value: ", gateway.Port),
 		"port_value: 9002", fmt.Sprint("port_value: ", listener.Addr().(*net.TCPAddr).Port),
+		" message_timeout: 5s", fmt.Sprintf(" message_timeout: %gs", timeout.Seconds()),
 		"request_body_mode: FULL_DUPLEX_STREAMED", "request_body_mode: "+requestMode,
 	).Replace(string(sample))
 	path := filepath.Join(t.TempDir(), "envoy.yaml")
@@ -92,7 +93,9 @@ func TestRealEnvoy(t *testing.T) {
 		t.Run(requestMode, func(t *testing.T) {
 			gatewaytest.Run(t, gatewaytest.Gateway{
 				BodyUnseen: requestMode == "STREAMED" || requestMode == "NONE", BreaksUnseen: true, Except: except,
-				Serve: func(t *testing.T, router *warmroute.Router, _ int64) string { return realEnvoy(t, requestMode, router) },
+				Serve: func(t *testing.T, router *warmroute.Router, _ int64) string {
+					return realEnvoy(t, requestMode, 5*time.Second, router)
+				},
 			})
 		})
 	}
@@ -114,7 +117,7 @@ func TestRealEnvoyWaits(t *testing.T) {
 			require.NoError(t, err)
 			defer router.Close()
 			free := crowd(t, router)
-			url := realEnvoy(t, requestMode, router)
+			url := realEnvoy(t, requestMode, extproc.DefaultMessageTimeout, router)
 			answered := make(chan string, 1)
 			go func() {
 				resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"`+strings.Repeat("word ", 720)+`"}`))
