@@ -84,7 +84,9 @@ func (s *Scraper) get(ctx context.Context, base, target *url.URL, accept string,
 		return fmt.Errorf("metrics: %w", err)
 	}
 	request.Header.Set("Accept", accept)
-	request.Host = s.host(base)
+	if host := s.host(base); host != "" {
+		request.Host = host
+	}
 	if key := s.apiKey(base); key != "" {
 		request.Header.Set("Authorization", "Bearer "+key)
 	}
