@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/discovery"
+	"github.com/warmroute/warmroute/metrics"
 )
 
 // Discoverer finds endpoints and keeps on finding them: see package discovery for
@@ -159,4 +160,24 @@ func (r *Router) watch(ctx context.Context, d Discoverer) error {
 	}
 	s.take(0, false, err)
 	return err
+}
+
+func exportDiscovery(w metrics.Sink, d *DiscoveryStats) {
+	samples := d != nil
+	w.Family("warmroute_discovery_endpoints", "Endpoints of the last list that was taken from discovery.", metrics.KindGauge)
+	if samples {
+		w.Sample(float64(d.Found))
+	}
+	w.Family("warmroute_discovery_failing", "1 if the list of endpoints may be out of date.", metrics.KindGauge)
+	if samples {
+		w.Sample(flag(d.Problem != ""))
+	}
+	w.Family("warmroute_discovery_updated_timestamp_seconds", "When the last list of endpoints was taken, in seconds since the Unix epoch; 0 before the first.", metrics.KindGauge)
+	if samples {
+		updated := 0.0
+		if !d.Updated.IsZero() {
+			updated = float64(d.Updated.UnixMilli()) / 1000
+		}
+		w.Sample(updated)
+	}
 }

@@ -27,6 +27,7 @@ func (s Stats) Export(w metrics.Sink) {
 
 	w.Family("warmroute_start_time_seconds", "When the counting began, in seconds since the Unix epoch.", metrics.KindGauge)
 	w.Sample(float64(s.Since.UnixMilli()) / 1000)
+	exportDiscovery(w, s.Discovery)
 	w.Family("warmroute_requests_total", "Requests routed, by replica and by what routing did with them.", metrics.KindCounter)
 	eachReplica(pools, func(p *PoolStats, m *ReplicaStats) {
 		for _, o := range [...]struct {

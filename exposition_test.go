@@ -99,6 +99,8 @@ func TestExportLeavesNothingOut(t *testing.T) {
 	}
 	slices.Sort(missing)
 	assert.Equal(t, []string{
+		"Stats.Discovery.Failing", // that it is
+		"Stats.Discovery.Problem",
 		"Stats.Pools.Gaps.Expected", // by replica
 		"Stats.Pools.Gaps.Kept",
 		"Stats.Pools.Gaps.Turns",

@@ -126,6 +126,7 @@ func TestQueriesNameWhatTheRouterExports(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
+		"warmroute_discovery_endpoints", "warmroute_discovery_failing", "warmroute_discovery_updated_timestamp_seconds",
 		"warmroute_replica_finding", // a part of the state
 		"warmroute_replica_info", "warmroute_scrape_stale", "warmroute_gap_turns_total", "warmroute_max_running",
 		"warmroute_answers_cached", "warmroute_affinity", "warmroute_queue_active", "warmroute_queue_max_length",
