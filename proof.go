@@ -123,12 +123,13 @@ func (w *watcher) collapse(on bool) {
 	}
 	w.facts.collapsed.Store(on)
 	before := w.router.set.Replicas()
-	changed, err := w.router.set.IgnoresRanks(w.endpoint.URL, on)
-	if err == nil && changed {
+	change, err := w.router.set.IgnoresRanks(w.endpoint.URL, on)
+	if err == nil && !change.Empty() {
 		if on {
 			w.log(slog.LevelError, "routed as one replica, since its rank header is ignored", "url", w.endpoint.URL)
 		}
 		err = w.update()
+		change.Finish() // the pools have what was added
 		w.replaced(before)
 	}
 	if err != nil && !errors.Is(err, replica.ErrUnknown) {

@@ -179,6 +179,7 @@ func sharedBy(t *testing.T, opts ...warmroute.Option) (f *firstBytes) {
 		cancel()
 		all.Wait()
 		assert.NoError(t, engines.Close())
+		synctest.Wait() // for what a context's end has begun
 		idleAgain(t, r)
 	})
 	return f

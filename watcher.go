@@ -193,9 +193,10 @@ func (w *watcher) ranks(engines int, whole bool) {
 	}
 	w.fewer = 0
 	before := w.router.set.Replicas()
-	changed, err := w.router.set.SetRanks(w.endpoint.URL, engines)
-	if err == nil && changed {
+	change, err := w.router.set.SetRanks(w.endpoint.URL, engines)
+	if err == nil && !change.Empty() {
 		err = w.update()
+		change.Finish() // the pools have what was added
 		w.replaced(before)
 		w.log(slog.LevelInfo, "ranks found", "url", w.endpoint.URL, "ranks", engines)
 	}

@@ -115,37 +115,37 @@ func (sv *server) make(ranks int) []*Replica {
 	return out
 }
 
-// SetRanks tells the set how many ranks were found behind an endpoint, and
-// reports whether that changed its replicas. Ranks that were there before keep
-// their instance. An endpoint whose ranks were configured is left as it is.
-func (s *Set) SetRanks(endpoint string, ranks int) (bool, error) {
+// SetRanks tells the set how many ranks were found behind an endpoint. Ranks that
+// were there before keep their instance. An endpoint whose ranks were configured is
+// left as it is. If the change is not empty, call [Change.Finish] then.
+func (s *Set) SetRanks(endpoint string, ranks int) (Change, error) {
 	if ranks < 1 || ranks > MaxRanks {
-		return false, ranksError(fmt.Sprint(ranks))
+		return Change{}, ranksError(fmt.Sprint(ranks))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sv := s.lookup(endpoint)
 	if sv == nil {
-		return false, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
+		return Change{}, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
 	}
 	before := int(sv.ranks.Load())
 	if sv.endpoint.Ranks != 0 || before == ranks {
-		return false, nil
+		return Change{}, nil
 	}
 	sv.ranks.Store(int32(ranks))
 	if before <= 1 && ranks == 1 {
-		return false, nil
+		return Change{}, nil
 	}
 	if sv.ignores {
-		return false, nil
+		return Change{}, nil
 	}
-	s.replace(sv, ranks)
-	return true, nil
+	return s.replace(sv, ranks), nil
 }
 
 // replace gives an endpoint so many ranks. Those that were there before keep
 // their instance; the lock is held.
-func (s *Set) replace(sv *server, ranks int) {
+func (s *Set) replace(sv *server, ranks int) Change {
+	change := Change{Ranks: []Endpoint{sv.endpoint}}
 	fresh := sv.make(ranks)
 	for _, r := range fresh {
 		r.draining.Store(s.drained(sv))
@@ -164,36 +164,36 @@ func (s *Set) replace(sv *server, ranks int) {
 		if i := slices.IndexFunc(next, func(n *Replica) bool { return n.server == sv && n.rank == r.rank }); i >= 0 {
 			next[i] = r
 		} else {
-			r.removed.Store(true)
+			change.gone = append(change.gone, r)
 		}
 	}
 	s.replicas.Store(&next)
+	return change
 }
 
 // IgnoresRanks tells the set that an endpoint does not honour the rank header,
 // so that its ranks cannot be told apart: it becomes one replica without a
-// rank, whatever its ranks were. Off, it is as it was before. It reports
-// whether that changed its replicas.
-func (s *Set) IgnoresRanks(endpoint string, on bool) (bool, error) {
+// rank, whatever its ranks were. Off, it is as it was before. If the change is not
+// empty, call [Change.Finish] then.
+func (s *Set) IgnoresRanks(endpoint string, on bool) (Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sv := s.lookup(endpoint)
 	if sv == nil {
-		return false, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
+		return Change{}, fmt.Errorf("warmroute: endpoint %q: %w", redacted(endpoint), ErrUnknown)
 	}
 	if sv.ignores == on {
-		return false, nil
+		return Change{}, nil
 	}
 	sv.ignores = on
 	ranks := int(sv.ranks.Load())
 	if ranks <= 1 {
-		return false, nil
+		return Change{}, nil
 	}
 	if on {
 		ranks = 1
 	}
-	s.replace(sv, ranks)
-	return true, nil
+	return s.replace(sv, ranks), nil
 }
 
 // Remove removes an endpoint with all its ranks. Requests in flight on them go

@@ -55,44 +55,65 @@ func TestSetRefusesTheSameEndpointTwice(t *testing.T) {
 	assert.Equal(t, "-1", refused.Value)
 }
 
+// ranks tells a set how many ranks there are, and finishes the change.
+func ranks(t *testing.T, s *replica.Set, endpoint string, n int) (changed bool) {
+	t.Helper()
+	change, err := s.SetRanks(endpoint, n)
+	require.NoError(t, err)
+	change.Finish()
+	return !change.Empty()
+}
+
+// ignoresRanks is ranks for an endpoint that ignores them.
+func ignoresRanks(t *testing.T, s *replica.Set, endpoint string, on bool) (changed bool) {
+	t.Helper()
+	change, err := s.IgnoresRanks(endpoint, on)
+	require.NoError(t, err)
+	change.Finish()
+	return !change.Empty()
+}
+
+func TestReplicasThatRanksReplaceAreThereUntilTheChangeIsFinished(t *testing.T) {
+	s, err := replica.NewSet(replica.Endpoint{URL: "http://a"})
+	require.NoError(t, err)
+	lone := s.Replicas()[0]
+	change, err := s.SetRanks("http://a", 2)
+	require.NoError(t, err)
+	assert.Len(t, change.Ranks, 1)
+	assert.False(t, lone.Removed())
+	change.Finish()
+	assert.True(t, lone.Removed())
+}
+
 func TestRanksAppear(t *testing.T) {
 	s, err := replica.NewSet(replica.Endpoint{URL: "http://a"}, replica.Endpoint{URL: "http://b", Ranks: 2})
 	require.NoError(t, err)
 	lone := s.Replicas()[0]
 
-	changed, err := s.SetRanks("http://a", 1)
-	require.NoError(t, err)
-	assert.False(t, changed, "one rank is what there was")
+	assert.False(t, ranks(t, s, "http://a", 1), "one rank is what there was")
 	assert.Same(t, lone, s.Replicas()[0])
 	assert.True(t, lone.RanksKnown())
 
 	require.NoError(t, s.Drain("http://a"))
-	changed, err = s.SetRanks("http://a", 2)
-	require.NoError(t, err)
-	assert.True(t, changed)
+	assert.True(t, ranks(t, s, "http://a", 2))
 	assert.Equal(t, []string{"a:80@0", "a:80@1", "b:80@0", "b:80@1"}, names(s))
 	assert.Equal(t, replica.Removed, lone.State(time.Now()))
 	first := s.Replicas()[0]
 	assert.Equal(t, replica.Draining, first.State(time.Now()), "a drained endpoint's ranks are drained")
 	require.NoError(t, s.Resume("http://a"))
 
-	_, err = s.SetRanks("http://a", 3)
-	require.NoError(t, err)
+	ranks(t, s, "http://a", 3)
 	assert.Same(t, first, s.Replicas()[0], "who was there stays the same instance")
 	third := s.Replicas()[2]
-	_, err = s.SetRanks("http://a", 2)
-	require.NoError(t, err)
+	ranks(t, s, "http://a", 2)
 	assert.Equal(t, []string{"a:80@0", "a:80@1", "b:80@0", "b:80@1"}, names(s))
 	assert.Equal(t, replica.Removed, third.State(time.Now()))
 
-	_, err = s.SetRanks("http://a", 1)
-	require.NoError(t, err)
+	ranks(t, s, "http://a", 1)
 	assert.Equal(t, []string{"a:80", "b:80@0", "b:80@1"}, names(s))
 	assert.Equal(t, replica.Removed, first.State(time.Now()))
 
-	changed, err = s.SetRanks("http://b", 7)
-	require.NoError(t, err)
-	assert.False(t, changed, "configured ranks are left alone")
+	assert.False(t, ranks(t, s, "http://b", 7), "configured ranks are left alone")
 	_, err = s.SetRanks("http://c", 2)
 	require.ErrorIs(t, err, replica.ErrUnknown)
 	_, err = s.SetRanks("http://a", 0)
@@ -102,24 +123,17 @@ func TestRanksAppear(t *testing.T) {
 func TestAnEndpointThatIgnoresRanksIsOneReplica(t *testing.T) {
 	s, err := replica.NewSet(replica.Endpoint{URL: "http://a"}, replica.Endpoint{URL: "http://b", Ranks: 3}, replica.Endpoint{URL: "http://c"})
 	require.NoError(t, err)
-	_, err = s.SetRanks("http://a", 2)
-	require.NoError(t, err)
+	ranks(t, s, "http://a", 2)
 	for _, url := range []string{"http://a", "http://b"} {
-		changed, err := s.IgnoresRanks(url, true)
-		require.NoError(t, err)
-		assert.True(t, changed)
-		changed, err = s.IgnoresRanks(url, true)
-		require.NoError(t, err)
-		assert.False(t, changed)
+		assert.True(t, ignoresRanks(t, s, url, true))
+		assert.False(t, ignoresRanks(t, s, url, true))
 	}
 	assert.Equal(t, []string{"a:80", "b:80", "c:80"}, names(s))
 	assert.True(t, s.Replicas()[0].RanksKnown())
-	_, err = s.SetRanks("http://a", 4)
-	require.NoError(t, err)
+	ranks(t, s, "http://a", 4)
 	assert.Equal(t, []string{"a:80", "b:80", "c:80"}, names(s), "however many it has")
 	for _, url := range []string{"http://a", "http://b", "http://c"} {
-		_, err = s.IgnoresRanks(url, false)
-		require.NoError(t, err)
+		ignoresRanks(t, s, url, false)
 	}
 	assert.Equal(t, []string{"a:80@0", "a:80@1", "a:80@2", "a:80@3", "b:80@0", "b:80@1", "b:80@2", "c:80"}, names(s))
 	_, err = s.IgnoresRanks("http://z", true)
@@ -165,8 +179,9 @@ func TestSetConcurrently(t *testing.T) {
 			for range 200 {
 				e := replica.Endpoint{URL: fmt.Sprintf("http://x%d", i)}
 				assert.NoError(t, s.Add(e))
-				_, err := s.SetRanks(e.URL, 3)
+				change, err := s.SetRanks(e.URL, 3)
 				assert.NoError(t, err)
+				change.Finish()
 				assert.NoError(t, s.Drain(e.URL))
 				for _, r := range s.Replicas() {
 					r.Begin()
@@ -183,7 +198,8 @@ func TestSetConcurrently(t *testing.T) {
 
 func ExampleSet() {
 	set, _ := replica.NewSet(replica.Endpoint{URL: "http://10.0.0.1:8000"})
-	_, _ = set.SetRanks("http://10.0.0.1:8000", 2) // two engine labels were seen
+	change, _ := set.SetRanks("http://10.0.0.1:8000", 2) // two engine labels were seen
+	change.Finish()
 	for _, r := range set.Replicas() {
 		fmt.Println(r, r.Rank(), r.InFlight())
 	}

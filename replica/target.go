@@ -14,11 +14,13 @@ type Target struct {
 	Draining bool `json:"draining,omitempty"`
 }
 
-// Change is what [Set.Replace] has changed. An endpoint that another took the
-// place of, at the same address, is among both the removed and the added ones.
+// Change is what [Set.Replace], [Set.SetRanks] or [Set.IgnoresRanks] has changed. An
+// endpoint that another took the place of, at the same address, is among both the
+// removed and the added ones.
 type Change struct {
 	Added, Removed   []Endpoint
 	Drained, Resumed []Endpoint // of those that were there before
+	Ranks            []Endpoint // that have other replicas now, and are there as before
 
 	drained, gone []*Replica
 }
@@ -38,7 +40,7 @@ func (c *Change) Finish() {
 
 // Empty reports whether nothing changed.
 func (c Change) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Drained)+len(c.Resumed) == 0
+	return len(c.Added)+len(c.Removed)+len(c.Drained)+len(c.Resumed)+len(c.Ranks) == 0
 }
 
 // Replace makes the endpoints those of the targets, in one step that readers see

@@ -133,8 +133,7 @@ func TestReplaceDrains(t *testing.T) {
 
 	two := append(one, replica.Target{Endpoint: replica.Endpoint{URL: "http://b"}, Draining: true})
 	replace(t, set, two)
-	_, err = set.SetRanks("http://b", 2)
-	require.NoError(t, err)
+	ranks(t, set, "http://b", 2)
 	for _, r := range set.Replicas()[1:] {
 		assert.True(t, r.Draining(), "ranks that are found later drain too")
 	}
