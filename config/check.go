@@ -42,6 +42,9 @@ func (c *Config) check(m *mistakes) {
 	for i, d := range c.Discovery {
 		c.checkDiscovery(d, []any{"discovery", i}, refuse)
 	}
+	if c.Health == (Health{}) && c.has([]any{"health"}) {
+		refuse([]any{"health"}, errors.New("neither probe nor dcgm: at least one is wanted"))
+	}
 	for _, s := range c.options() {
 		err := s.err
 		if err == nil {

@@ -32,6 +32,7 @@ type Config struct {
 	Breaker  Breaker `json:"breaker"`
 	// SlowStart is [warmroute.WithSlowStart].
 	SlowStart *Duration `json:"slow_start"`
+	Health    Health    `json:"health"`
 	// PeekLimit is [warmroute.WithPeekLimit], in bytes.
 	PeekLimit *int64 `json:"peek_limit"`
 	// StreamUsage is [warmroute.WithStreamUsage].
@@ -94,26 +95,37 @@ type File struct {
 }
 
 // Pool is the options of one pool, or of all: see the [warmroute.PoolOption] of each
-// name. Affinity and Spill can be changed while the gateway runs.
+// name. Affinity and Spill can be changed while the gateway runs. Of the pickers none
+// but that of a pool without a Picker makes use of SharedPrefix: not even default, by
+// its name, does.
 type Pool struct {
-	Affinity   *bool                `json:"affinity"`
-	Spill      *warmroute.Spill     `json:"spill"`
-	MaxNumSeqs *int                 `json:"max_num_seqs"`
-	Picker     *Picker              `json:"picker"`
-	Adapters   []string             `json:"adapters"`
-	Residency  *warmroute.Residency `json:"residency"`
-	Turnover   *float64             `json:"turnover"`
-	MaxWait    *Duration            `json:"max_wait"`
-	MaxQueue   *int                 `json:"max_queue"`
+	Affinity     *bool                `json:"affinity"`
+	Spill        *warmroute.Spill     `json:"spill"`
+	MaxNumSeqs   *int                 `json:"max_num_seqs"`
+	Picker       *Picker              `json:"picker"`
+	Adapters     []string             `json:"adapters"`
+	Residency    *warmroute.Residency `json:"residency"`
+	Turnover     *float64             `json:"turnover"`
+	MaxWait      *Duration            `json:"max_wait"`
+	MaxQueue     *int                 `json:"max_queue"`
+	SharedPrefix *bool                `json:"shared_prefix"`
 }
 
 // Sessions is how conversations are recognized and remembered.
 type Sessions struct {
 	// Headers are looked at before all else: [warmroute.WithSessionHeader].
 	Headers []string `json:"headers"`
+	// Fingerprint has a conversation without a key be known by what it began with:
+	// [affinity.Fingerprint], behind [affinity.Default].
+	Fingerprint bool `json:"fingerprint"`
+	// ScopeHeader names the header by whose value keys are kept apart, those of
+	// Headers and fingerprints too: [affinity.Scoped].
+	ScopeHeader string `json:"scope_header"`
 	// TTL is [warmroute.WithSessionTTL], Max [warmroute.WithMaxSessions].
 	TTL *Duration `json:"ttl"`
 	Max *int      `json:"max"`
+	// ResponseChains is [warmroute.WithResponseChains].
+	ResponseChains *int `json:"response_chains"`
 	// File is where the gateway saves which conversation is where.
 	File string `json:"file"`
 }

@@ -32,15 +32,20 @@ const whole = `// A gateway.
   "defaults": {"affinity": true, "spill": "auto", "residency": "off"},
   "pools": {
     "qwen": {"affinity": false, "spill": 64, "max_num_seqs": 256, "picker": "least-loaded", "adapters": ["sql"],
-             "residency": 100000, "turnover": 0.25, "max_wait": "1m", "max_queue": 100},
+             "residency": 100000, "turnover": 0.25, "max_wait": "1m", "max_queue": 100, "shared_prefix": true},
     "": {"picker": {"name": "bounded-load", "factor": 1.5}}
   },
-  "sessions": {"headers": ["X-Chat"], "ttl": "30m", "max": 1000, "file": "sessions"},
+  "sessions": {"headers": ["X-Chat"], "ttl": "30m", "max": 1000, "response_chains": 5000, "fingerprint": true, "scope_header": "X-Tenant", "file": "sessions"},
   "clients": {"untrusted": true, "rank": "refuse", "tenant_header": "Authorization", "priority": true},
   "timeouts": {"response_header": "30s", "idle": "2m"},
   "failover": true,
   "retry": {"max_attempts": 3, "retry_sent": true, "budget": 0.2, "backoff": "50ms"},
   "breaker": {"off": false, "consecutive": 3, "failure_share": 0.4, "min_requests": 10, "window": "20s", "open_for": "2s", "max_open_for": "1m", "probes": 2},
+  "health": {
+    "probe": {"path": "/ready", "interval": "3s", "timeout": "1s", "fall": 2, "rise": 1},
+    "dcgm": {"gpus": [{"exporter": "http://10.0.0.1:9400", "replica": "http://10.0.0.1:8000", "ranks": [0, 1], "gpu": ["0", "GPU-a8394b51"]}],
+             "interval": "15s", "timeout": "4s", "stale_after": "1m", "hold": "10m"}
+  },
   "slow_start": "10s", "peek_limit": 1048576, "stream_usage": true, "debug_headers": true, "scrape_interval": "2s"
 }
 `
@@ -105,6 +110,15 @@ func insert(field string) string {
 	return "{\"endpoints\": [{\"url\": \"http://a\"}],\n " + field + "}"
 }
 
+// dcgm puts a field of it into line 3, gpus a second one of them.
+func dcgm(field string) string {
+	return insert("\"health\": {\"dcgm\": {\"gpus\": [{\"exporter\": \"http://a\"}],\n  " + field + "}}")
+}
+
+func gpus(second string) string {
+	return insert("\"health\": {\"dcgm\": {\"gpus\": [{\"exporter\": \"http://a\"},\n  " + second + "]}}")
+}
+
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                        `gateway.json:1:1: the text ends too early`,
@@ -117,29 +131,63 @@ func TestMistakes(t *testing.T) {
 		"{\"listen\": \":1\",\n\"listen\": \":2\"}": `gateway.json:2:1: listen: field is there twice`,
 		strings.Repeat("[", 100):                    `values lie more than 32 deep`,
 
-		insert(`"lisen": 7`):                                                         `gateway.json:2:2: lisen: unknown field; known are listen, endpoints, `,
-		insert(`"pools": {"a.b": {"spil": 7}}`):                                      `gateway.json:2:20: pools."a.b".spil: unknown field; known are affinity, spill`,
-		insert(`"listen": 9000`):                                                     `gateway.json:2:12: listen: a string is wanted, not a number`,
-		insert(`"listen": "9000"`):                                                   `gateway.json:2:12: listen: "9000" refused; allowed: host:port`,
-		insert(`"listen": null`):                                                     `gateway.json:2:12: listen: null is no value`,
-		insert(`"debug_headers": "yes"`):                                             `debug_headers: a boolean is wanted, not a string`,
-		insert(`"peek_limit": 1.5`):                                                  `peek_limit: 1.5 is no whole number`,
-		insert(`"peek_limit": 0`):                                                    `gateway.json:2:16: peek_limit: "0" refused; allowed: more than 0`,
-		insert(`"slow_start": "-1s"`):                                                `slow_start: "-1s" refused`,
-		insert(`"slow_start": 30`):                                                   `slow_start: "30" refused; allowed: a duration with its unit`,
-		insert(`"sessions": {"ttl": "0s"}`):                                          `sessions.ttl: "0s" refused`,
-		insert(`"sessions": {"max": 0}`):                                             `sessions.max: "0" refused`,
-		insert("\"sessions\": {\"headers\": [\"a\",\n\"b:\"]}"):                      `gateway.json:3:1: sessions.headers[1]: "b:" refused`,
-		insert(`"clients": {"rank": "keep"}`):                                        `clients.rank: "keep" refused; allowed: honour, drop or refuse`,
-		insert(`"clients": {"tenant_header": "a b"}`):                                `clients.tenant_header: "a b" refused`,
-		insert(`"timeouts": {"idle": "-1s"}`):                                        `timeouts.idle: "-1s" refused`,
-		insert(`"timeouts": {"response_header": "-1s"}`):                             `timeouts.response_header: "-1s" refused`,
-		insert(`"scrape_interval": "0s"`):                                            `scrape_interval: "0s" refused`,
-		insert(`"retry": {"budget": 2}`):                                             `retry.budget: "2" refused`,
-		insert(`"retry": {"max_attempts": -1}`):                                      `retry.max_attempts: "-1" refused`,
-		insert(`"retry": {"backoff": "-1s"}`):                                        `retry.backoff: "-1s" refused`,
-		insert(`"breaker": {"min_requests": -2}`):                                    `gateway.json:2:30: breaker.min_requests: "-2" refused`,
-		insert(`"breaker": {"open_for": "1m", "max_open_for": "1s"}`):                `breaker.max_open_for: "1s" refused`,
+		insert(`"lisen": 7`):                                                `gateway.json:2:2: lisen: unknown field; known are listen, endpoints, `,
+		insert(`"pools": {"a.b": {"spil": 7}}`):                             `gateway.json:2:20: pools."a.b".spil: unknown field; known are affinity, spill`,
+		insert(`"listen": 9000`):                                            `gateway.json:2:12: listen: a string is wanted, not a number`,
+		insert(`"listen": "9000"`):                                          `gateway.json:2:12: listen: "9000" refused; allowed: host:port`,
+		insert(`"listen": null`):                                            `gateway.json:2:12: listen: null is no value`,
+		insert(`"debug_headers": "yes"`):                                    `debug_headers: a boolean is wanted, not a string`,
+		insert(`"peek_limit": 1.5`):                                         `peek_limit: 1.5 is no whole number`,
+		insert(`"peek_limit": 0`):                                           `gateway.json:2:16: peek_limit: "0" refused; allowed: more than 0`,
+		insert(`"slow_start": "-1s"`):                                       `slow_start: "-1s" refused`,
+		insert(`"slow_start": 30`):                                          `slow_start: "30" refused; allowed: a duration with its unit`,
+		insert(`"sessions": {"ttl": "0s"}`):                                 `sessions.ttl: "0s" refused`,
+		insert(`"sessions": {"max": 0}`):                                    `sessions.max: "0" refused`,
+		insert("\"sessions\": {\"headers\": [\"a\",\n\"b:\"]}"):             `gateway.json:3:1: sessions.headers[1]: "b:" refused`,
+		insert(`"clients": {"rank": "keep"}`):                               `clients.rank: "keep" refused; allowed: honour, drop or refuse`,
+		insert(`"clients": {"tenant_header": "a b"}`):                       `clients.tenant_header: "a b" refused`,
+		insert(`"timeouts": {"idle": "-1s"}`):                               `timeouts.idle: "-1s" refused`,
+		insert(`"timeouts": {"response_header": "-1s"}`):                    `timeouts.response_header: "-1s" refused`,
+		insert(`"scrape_interval": "0s"`):                                   `scrape_interval: "0s" refused`,
+		insert(`"retry": {"budget": 2}`):                                    `retry.budget: "2" refused`,
+		insert(`"retry": {"max_attempts": -1}`):                             `retry.max_attempts: "-1" refused`,
+		insert(`"retry": {"backoff": "-1s"}`):                               `retry.backoff: "-1s" refused`,
+		insert(`"breaker": {"min_requests": -2}`):                           `gateway.json:2:30: breaker.min_requests: "-2" refused`,
+		insert(`"breaker": {"open_for": "1m", "max_open_for": "1s"}`):       `breaker.max_open_for: "1s" refused`,
+		insert(`"sessions": {"response_chains": -1}`):                       `gateway.json:2:34: sessions.response_chains: "-1" refused; allowed: 0 or more`,
+		insert(`"sessions": {"fingerprint": "on"}`):                         `sessions.fingerprint: a boolean is wanted, not a string`,
+		insert(`"sessions": {"scope_header": "a b"}`):                       `gateway.json:2:31: sessions.scope_header: "a b" refused; allowed: a header's name`,
+		insert(`"sessions": {"scope_header": "a", "headers": ["b", "c:"]}`): `gateway.json:2:53: sessions.headers[1]: "c:" refused; allowed: a header's name`,
+		insert(`"pools": {"m": {"shared_prefix": "on"}}`):                   `pools.m.shared_prefix: a boolean is wanted`,
+
+		insert(`"health": {}`):                             `gateway.json:2:12: health: neither probe nor dcgm`,
+		insert(`"health": {"prob": {}}`):                   `health.prob: unknown field; known are probe, dcgm`,
+		insert(`"health": {"probe": {"path": "ready"}}`):   `gateway.json:2:31: health.probe.path: "ready" refused`,
+		insert(`"health": {"probe": {"path": "/a?b"}}`):    `health.probe.path: "/a?b" refused`,
+		insert(`"health": {"probe": {"interval": "0s"}}`):  `gateway.json:2:35: health.probe.interval: "0s" refused; allowed: more than 0`,
+		insert(`"health": {"probe": {"interval": "-1s"}}`): `health.probe.interval: "-1s" refused`,
+		insert(`"health": {"probe": {"timeout": 0}}`):      `health.probe.timeout: "0s" refused`,
+		insert(`"health": {"probe": {"timeout": "-1s"}}`):  `health.probe.timeout: "-1s" refused`,
+		insert(`"health": {"probe": {"fall": 0}}`):         `health.probe.fall: "0" refused; allowed: more than 0`,
+		insert(`"health": {"probe": {"fall": -1}}`):        `health.probe.fall: "-1" refused; allowed: at least 1`,
+		insert(`"health": {"probe": {"rise": 0}}`):         `health.probe.rise: "0" refused`,
+		insert(`"health": {"probe": {"rise": -1}}`):        `gateway.json:2:31: health.probe.rise: "-1" refused`,
+		insert(`"health": {"dcgm": {}}`):                   `gateway.json:2:21: health.dcgm.gpus: "none" refused; allowed: at least one exporter`,
+		dcgm(`"interval": "0s"`):                           `health.dcgm.interval: "0s" refused`,
+		dcgm(`"interval": "-1s"`):                          `gateway.json:3:15: health.dcgm.interval: "-1s" refused`,
+		dcgm(`"timeout": "0s"`):                            `health.dcgm.timeout: "0s" refused`,
+		dcgm(`"timeout": "-1s"`):                           `health.dcgm.timeout: "-1s" refused`,
+		dcgm(`"hold": "0s"`):                               `health.dcgm.hold: "0s" refused`,
+		dcgm(`"hold": "-1s"`):                              `health.dcgm.hold: "-1s" refused`,
+		dcgm(`"stale_after": "0s"`):                        `health.dcgm.stale_after: "0s" refused`,
+		dcgm(`"interval": "1m", "stale_after": "1s"`):      `gateway.json:3:36: health.dcgm.stale_after: "1s" refused; allowed: at least the interval, 1m0s`,
+		gpus(`{}`):                                      `gateway.json:3:3: health.dcgm.gpus[1].exporter: "" refused`,
+		gpus(`{"exporter": "b:9400"}`):                  `gateway.json:3:16: health.dcgm.gpus[1].exporter: "b:9400" refused; allowed: http(s)://host`,
+		gpus(`{"exporter": "http://u:pw@b"}`):           `health.dcgm.gpus[1].exporter: "http://b with user info`,
+		gpus(`{"exporter": "http://b", "ranks": [-1]}`): `gateway.json:3:37: health.dcgm.gpus[1].ranks: "-1" refused`,
+		gpus(`{"exporter": "http://b", "gpu": [""]}`):   `health.dcgm.gpus[1].gpu: "" refused; allowed: an index`,
+		gpus(`{"exporter": "http://b", "gpu": [0]}`):    `gateway.json:3:36: health.dcgm.gpus[1].gpu[0]: a string is wanted, not a number`,
+
 		insert(`"defaults": {"spill": 0}`):                                           `defaults.spill: "0" refused; allowed: auto, or`,
 		insert(`"defaults": {"spill": true}`):                                        `defaults.spill: a string or a number is wanted, not a boolean`,
 		insert(`"pools": {"m": {"turnover": 7}}`):                                    `pools.m.turnover: "7" refused`,
@@ -234,6 +282,12 @@ func TestFixed(t *testing.T) {
 		{`"adapters": ["sql"]`, `"adapters": ["sql", "text"]`, "pools.qwen.adapters"},
 		{`"max_queue": 100`, `"max_queue": 101`, "pools.qwen.max_queue"},
 		{`"factor": 1.5`, `"factor": 1.6`, `pools."".picker`},
+		{`"shared_prefix": true`, `"shared_prefix": false`, "pools.qwen.shared_prefix"},
+		{`"response_chains": 5000`, `"response_chains": 0`, "sessions.response_chains"},
+		{`"fingerprint": true`, `"fingerprint": false`, "sessions.fingerprint"},
+		{`"X-Tenant"`, `"X-Team"`, "sessions.scope_header"},
+		{`"fall": 2`, `"fall": 3`, "health.probe"},
+		{`"hold": "10m"`, `"hold": "5m"`, "health.dcgm"},
 		{`"spill": 64`, `"spill": 65`, ""},
 		{`"affinity": false, `, ``, ""},
 		{`"ranks": 4`, `"ranks": 8`, ""},

@@ -18,9 +18,7 @@ type setting struct {
 func (c *Config) options() []setting {
 	var out []setting
 	add := func(option warmroute.Option, path ...any) { out = append(out, setting{path: path, option: option}) }
-	for i, h := range c.Sessions.Headers {
-		add(warmroute.WithSessionHeader(h), "sessions", "headers", i)
-	}
+	out = append(out, c.Sessions.keys()...)
 	duration := func(d *Duration, with func(time.Duration) warmroute.Option, path ...any) {
 		if d != nil {
 			add(with(time.Duration(*d)), path...)
@@ -33,6 +31,9 @@ func (c *Config) options() []setting {
 	duration(c.ScrapeInterval, warmroute.WithScrapeInterval, "scrape_interval")
 	if c.Sessions.Max != nil {
 		add(warmroute.WithMaxSessions(*c.Sessions.Max), "sessions", "max")
+	}
+	if c.Sessions.ResponseChains != nil {
+		add(warmroute.WithResponseChains(*c.Sessions.ResponseChains), "sessions", "response_chains")
 	}
 	if c.PeekLimit != nil {
 		add(warmroute.WithPeekLimit(*c.PeekLimit), "peek_limit")
@@ -48,15 +49,14 @@ func (c *Config) options() []setting {
 			err: &warmroute.ConfigError{Field: "client-rank", Value: c.Clients.Rank, Allowed: "honour, drop or refuse"}})
 	}
 	if h := c.Clients.TenantHeader; h != "" {
-		// The name is checked as a session header's is.
-		out = append(out, setting{path: []any{"clients", "tenant_header"}, option: warmroute.WithTenant(affinity.Header(h)),
-			err: warmroute.CheckOptions(warmroute.WithSessionHeader(h))})
+		out = append(out, setting{path: []any{"clients", "tenant_header"}, option: warmroute.WithTenant(affinity.Header(h)), err: checkHeader(h)})
 	}
 	add(warmroute.WithRequestPriority(c.Clients.Priority), "clients", "priority")
 	add(warmroute.WithUntrustedClients(c.Clients.Untrusted), "clients", "untrusted")
 	add(warmroute.WithStreamUsage(c.StreamUsage), "stream_usage")
 	add(warmroute.WithDebugHeaders(c.DebugHeaders), "debug_headers")
 	add(warmroute.WithBreaker(c.Breaker.config()), "breaker")
+	out = append(out, c.Health.options()...)
 	// Each is checked on its own first, so that the one that is refused is named.
 	add(warmroute.WithRetry(warmroute.RetryPolicy{MaxAttempts: c.Retry.MaxAttempts}), "retry", "max_attempts")
 	add(warmroute.WithRetry(warmroute.RetryPolicy{Budget: c.Retry.Budget}), "retry", "budget")
@@ -109,6 +109,9 @@ func (p Pool) options(path ...any) []poolSetting {
 	}
 	if p.MaxQueue != nil {
 		add(warmroute.WithMaxQueue(*p.MaxQueue), "max_queue")
+	}
+	if p.SharedPrefix != nil {
+		add(warmroute.WithSharedPrefix(*p.SharedPrefix), "shared_prefix")
 	}
 	return out
 }
