@@ -11,7 +11,7 @@ import (
 // or it was released. What it takes up there is not promised to others. The pool's
 // lock is held.
 func (p *pool) pass(req *Request, w *pick, m *member, now time.Time) {
-	if !p.admission.on.Load() || req.light || p.asksAtHome || !p.affinity.Load() {
+	if !p.admits(req) {
 		return
 	}
 	w.ticket = tickets.Get().(*ticket)

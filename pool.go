@@ -168,14 +168,60 @@ func (p *pool) replace(next, gone []*member) {
 
 // route finds a replica for the request and counts it in flight there.
 func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, error) {
-	rank, pinned, err := p.pin(req)
-	if err != nil {
+	var w pick
+	if err := p.recognize(req, &w, now); err != nil {
 		return Lease{}, err
 	}
 	if p.router.cfg.retry.RetrySent && req.since.IsZero() {
 		p.retries.add(p.router.cfg.retry.Budget)
 	}
-	w := pick{outcome: Unkeyed, rank: rank, tried: req.Tried, avoid: req.avoid, promptTokens: req.PromptTokens, now: now}
+	if w.outcome == Pinned {
+		return p.place(req, &w)
+	}
+	if m := p.keeper(req, &w, now); m != nil {
+		m.Begin()
+		if w.passage, _ = m.Admit(now); w.passage.Probe() {
+			p.roomsProbed(m, now)
+		}
+		return newLease(p, m, &w, Sticky), nil
+	}
+	var home *member
+	if p.affinity.Load() {
+		home = p.homeOf(&w, now)
+	}
+	if home != nil && p.doubted(&w, home) {
+		w.doubted = home
+	}
+	if p.admits(req) && (home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home)) {
+		p.lookAhead(req, &w, home)
+		return p.admit(ctx, req, &w, home)
+	}
+	switch {
+	case home == nil:
+	case p.asksAtHome:
+		w.atHome = home
+	case w.doubted != nil:
+	case home.Breaker(now) != replica.BreakerClosed:
+		// A probe: where it goes is decided under the lock, so that there are no
+		// more than there may be.
+	case home.BeginUnlessAbove(p.spill.Load().Value):
+		w.passage, _ = home.Admit(now)
+		return newLease(p, home, &w, Sticky), nil
+	default:
+		w.outcome, w.leaving = Spilled, home
+	}
+	p.lookAhead(req, &w, home)
+	return p.place(req, &w)
+}
+
+// recognize begins the placement of a request: whose conversation it is, which is
+// acquired, and what it asks for.
+func (p *pool) recognize(req *Request, w *pick, now time.Time) error {
+	rank, pinned, err := p.pin(req)
+	if err != nil {
+		return err
+	}
+	*w = pick{outcome: Unkeyed, rank: rank, tried: req.Tried, avoid: req.avoid, promptTokens: req.PromptTokens, now: now}
 	if p.isAdapter(req.Model) {
 		w.adapter = req.Model
 	}
@@ -193,51 +239,8 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 	}
 	if pinned {
 		w.outcome = Pinned
-	} else if m := p.keeper(req, &w, now); m != nil {
-		m.Begin()
-		if w.passage, _ = m.Admit(now); w.passage.Probe() {
-			p.roomsProbed(m, now)
-		}
-		return newLease(p, m, &w, Sticky), nil
-	} else if p.admits(req, &w) {
-		home := p.homeOf(&w, now)
-		if home != nil && p.doubted(&w, home) {
-			w.doubted = home
-		}
-		if home == nil || home.InFlight() <= p.spill.Load().Value || !p.relieved(&w, home) {
-			if p.beginnings != nil {
-				p.lookAhead(req, &w, home)
-			}
-			return p.admit(ctx, req, &w, home)
-		}
 	}
-	var home *member
-	switch {
-	case pinned:
-	case w.session != nil && p.affinity.Load():
-		home = p.homeOf(&w, now)
-		switch m := home; {
-		case m == nil:
-		case p.asksAtHome:
-			if w.atHome = m; p.doubted(&w, m) {
-				w.doubted = m
-			}
-		case p.doubted(&w, m):
-			w.doubted = m
-		case m.Breaker(now) != replica.BreakerClosed:
-			// A probe: where it goes is decided under the lock, so that there are no
-			// more than there may be.
-		case m.BeginUnlessAbove(p.spill.Load().Value):
-			w.passage, _ = m.Admit(now)
-			return newLease(p, m, &w, Sticky), nil
-		default:
-			w.outcome, w.leaving = Spilled, m
-		}
-	}
-	if p.beginnings != nil {
-		p.lookAhead(req, &w, home)
-	}
-	return p.place(req, &w)
+	return nil
 }
 
 // key is what a conversation is known by in the table. An adapter's name is a

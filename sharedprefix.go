@@ -57,9 +57,9 @@ func (r *Router) bound(req *Request) bool {
 
 // lookAhead finds out what the prompt of a request begins with that is to be
 // placed: without the pool's lock, since that takes a while. home is where it can
-// go, nil if nowhere. It must not be called without beginnings.
+// go, nil if nowhere.
 func (p *pool) lookAhead(req *Request, w *pick, home *member) {
-	if req.light || home != nil && home != w.doubted || w.outcome != Placed && w.outcome != Unkeyed {
+	if p.beginnings == nil || req.light || home != nil && home != w.doubted || w.outcome != Placed && w.outcome != Unkeyed {
 		return
 	}
 	w.placing = true

@@ -37,8 +37,8 @@ type waiter struct {
 func (a *waiter) reset() { *a = waiter{Turn: balance.Turn{Avoid: a.Avoid[:0]}} }
 
 // admits reports whether a request is one for the pool's admission.
-func (p *pool) admits(req *Request, w *pick) bool {
-	return p.admission.on.Load() && !req.light && !p.asksAtHome && w.outcome != Pinned && p.affinity.Load()
+func (p *pool) admits(req *Request) bool {
+	return p.admission.on.Load() && !req.light && !p.asksAtHome && p.affinity.Load()
 }
 
 // admit routes a request by way of the pool's admission, and waits if it has to
