@@ -3,7 +3,9 @@ package warmroutecaddy_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +20,15 @@ import (
 func TestLogsOfTheConfigInForce(t *testing.T) {
 	nobody := freeAddr(t)
 	s := start(t, "respond nothing")
-	for i := range 2 {
+	for i, said := range []string{"replica unreachable", "replica reached again"} {
+		if i == 1 {
+			listener, err := net.Listen("tcp", nobody)
+			require.NoError(t, err)
+			server := httptest.NewUnstartedServer(http.NotFoundHandler())
+			server.Listener = listener
+			server.Start()
+			defer server.Close()
+		}
 		file := filepath.Join(t.TempDir(), "log")
 		s.log = fmt.Sprintf("file %s", file)
 		require.NoError(t, s.load(site("replica http://"+nobody, "")))
@@ -27,10 +37,10 @@ func TestLogsOfTheConfigInForce(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "%s", body)
+		require.Equal(t, []int{http.StatusServiceUnavailable, http.StatusNotFound}[i], resp.StatusCode, "%s", body)
 		logged, err := os.ReadFile(file)
 		require.NoError(t, err)
-		assert.Contains(t, string(logged), "replica unreachable", i)
+		assert.Contains(t, string(logged), said)
 		assert.Contains(t, string(logged), nobody)
 	}
 }
