@@ -144,17 +144,17 @@ func TestEnds(t *testing.T) {
 		end      func(f *fixture)
 		want     end
 	}{
-		"closed before the answer": {filterv3.ProcessingMode_STREAMED, closes, end{}},
-		"broken before the answer": {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.cancel() }, end{}},
-		"closed in the answer":     {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); closes(f) }, end{}},
-		"broken in the answer":     {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); f.cancel() }, end{}},
-		"trailers end the answer":  {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); f.answer(trailers()) }, end{unmeasured: 1}},
-		"the body is not shown":    {filterv3.ProcessingMode_NONE, func(f *fixture) { f.answer(responseHeaders(200, nil, false)); closes(f) }, end{unmeasured: 1}},
-		"an answer without a body": {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(200, nil, true)) }, end{unmeasured: 1}},
-		"a status of 500":          {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(500, nil, true)) }, end{failed: true}},
-		"a status of 400":          {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(400, nil, true)) }, end{}},
-		"no connection":            {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.refused(503, local(refusedConnection)) }, end{failed: true, unreachable: true}},
-		"the engine took too long": {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.refused(504, local("response_timeout")) }, end{failed: true}},
+		"closed before the answer":                    {filterv3.ProcessingMode_STREAMED, closes, end{}},
+		"broken before the answer":                    {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.cancel() }, end{}},
+		"closed in the answer":                        {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); closes(f) }, end{}},
+		"broken in the answer":                        {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); f.cancel() }, end{}},
+		"trailers end the answer before its end mark": {filterv3.ProcessingMode_STREAMED, func(f *fixture) { begin(f); f.answer(trailers()) }, end{failed: true}},
+		"the body is not shown":                       {filterv3.ProcessingMode_NONE, func(f *fixture) { f.answer(responseHeaders(200, nil, false)); closes(f) }, end{unmeasured: 1}},
+		"an answer without a body":                    {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(200, nil, true)) }, end{unmeasured: 1}},
+		"a status of 500":                             {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(500, nil, true)) }, end{failed: true}},
+		"a status of 400":                             {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.answer(responseHeaders(400, nil, true)) }, end{}},
+		"no connection":                               {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.refused(503, local(refusedConnection)) }, end{failed: true, unreachable: true}},
+		"the engine took too long":                    {filterv3.ProcessingMode_STREAMED, func(f *fixture) { f.refused(504, local("response_timeout")) }, end{failed: true}},
 		"the engine broke off": {filterv3.ProcessingMode_STREAMED, func(f *fixture) {
 			f.refused(502, local("upstream_reset_before_response_started{connection_termination}"))
 		}, end{failed: true}},
