@@ -95,8 +95,7 @@ func (p *pool) gatherRooms(rooms []*balance.Room, now time.Time) bool {
 	p.candidates, p.picked = p.candidates[:0], p.picked[:0]
 	for _, m := range *p.members.Load() {
 		if slices.Contains(rooms, m.room) {
-			p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
-			p.picked = append(p.picked, m)
+			p.take(m, now)
 		}
 	}
 	return len(p.picked) > 0

@@ -263,6 +263,13 @@ func (r reach) of(m *member, now time.Time) bool {
 // reached.
 func isUp(m *member, now time.Time) bool { return isSound(m, now) && !m.Found(replica.Suspect) }
 
+// take makes a member one of the candidates.
+func (p *pool) take(m *member, now time.Time) {
+	p.candidates = append(p.candidates, balance.Candidate{})
+	m.describe(&p.candidates[len(p.candidates)-1], now, p.router.staleAfter())
+	p.picked = append(p.picked, m)
+}
+
 // gather fills the candidates with the members that fit, of those that are within
 // reach in that way, and reports whether there are any.
 func (p *pool) gather(w *pick, now time.Time, reach reach, fits func(*member, time.Time) bool) bool {
@@ -272,8 +279,7 @@ func (p *pool) gather(w *pick, now time.Time, reach reach, fits func(*member, ti
 			m.Removed() || w.excludes(m) || !p.serves(m, w.adapter) {
 			continue
 		}
-		p.candidates = append(p.candidates, m.candidate(now, p.router.staleAfter()))
-		p.picked = append(p.picked, m)
+		p.take(m, now)
 	}
 	if reach == isAvailable {
 		p.holdBack(w, now)

@@ -96,9 +96,9 @@ func sane(n metrics.Number) metrics.Number {
 	return n
 }
 
-// candidate is the member as pickers see it.
-func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Candidate {
-	c := balance.Candidate{
+// describe makes c the member as pickers see it.
+func (m *member) describe(c *balance.Candidate, now time.Time, staleAfter time.Duration) {
+	*c = balance.Candidate{
 		Replica:        m.Replica,
 		InFlight:       m.InFlight(),
 		Sessions:       m.home.Active(now),
@@ -110,7 +110,7 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 	}
 	s := m.scraped.Load()
 	if s == nil {
-		return c
+		return
 	}
 	if use := m.lora.Load(); use != nil {
 		c.Adapters, c.MaxAdapters = use.names, use.most
@@ -118,7 +118,7 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 	c.KVTokens = int(s.KVTokens.Value)
 	c.Age = max(0, now.Sub(s.at))
 	if c.Stale = c.Age > staleAfter; c.Stale {
-		return c
+		return
 	}
 	c.Others = s.others
 	if s.Running.OK {
@@ -130,6 +130,11 @@ func (m *member) candidate(now time.Time, staleAfter time.Duration) balance.Cand
 	if s.KVUsage.OK {
 		c.KVUsage = s.KVUsage.Value
 	}
+}
+
+// candidate is what describe makes.
+func (m *member) candidate(now time.Time, staleAfter time.Duration) (c balance.Candidate) {
+	m.describe(&c, now, staleAfter)
 	return c
 }
 

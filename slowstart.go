@@ -73,6 +73,17 @@ func (p *pool) holdBack(w *pick, now time.Time) {
 	if n < 2 || p.router.cfg.slowStart == 0 || w.outcome == Pinned {
 		return
 	}
+	starting := false
+	for _, m := range p.picked {
+		if m.ramp(now) < 1 {
+			starting = true
+		} else {
+			m.slow.credit = 0
+		}
+	}
+	if !starting { // nearly always
+		return
+	}
 	kept, idle := 0, false
 	threshold := p.spill.Load().Value
 	for i, m := range p.picked {
