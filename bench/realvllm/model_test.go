@@ -17,12 +17,12 @@ import (
 //
 //	go test ./bench/realvllm -run TestOverloadModel -v
 func TestOverloadModel(t *testing.T) {
-	w := smallWorkload(time.Minute)
+	w := smallWorkload(2 * time.Minute)
 	w.Steps, w.Cold, w.Seeds = []int{4, 8, 12, 16}, true, []uint64{1, 2, 3}
 	w.Engines = bench.Engines{
 		Name:  "two ranks on the CPU, fitted",
 		Ranks: 2, APIServers: 1, MaxNumSeqs: 32, KVTokens: 299 * 32, BlockSize: 32, BatchedTokens: 1024,
-		PrefillRate: 900, StepTime: 30 * time.Millisecond, ContextCost: 500 * time.Microsecond,
+		PrefillRate: 1200, StepTime: 30 * time.Millisecond, ContextCost: 500 * time.Microsecond,
 	}
 	policies := []bench.Policy{bench.Off(), bench.Affinity(), bench.Residents(), bench.Turnover("to the end", 0)}
 	table := bench.Compare(t, w, policies...)
