@@ -33,9 +33,10 @@ func TestNamesByTheExporterToPrometheus(t *testing.T) {
 		for _, f := range exported {
 			names[f.GetName()] = strings.ToLower(f.GetType().String())
 		}
-		// Of these nothing is known yet, and a residency is not configured.
+		// Of these nothing is known yet, a residency is not configured, and nobody looks for endpoints.
 		unknown := []string{"warmroute_engine_running", "warmroute_engine_waiting", "warmroute_engine_kv_usage_ratio", "warmroute_engine_prefix_hit_ratio",
-			"warmroute_scrape_age_seconds", "warmroute_prefill_tokens_per_second", "warmroute_residents"}
+			"warmroute_scrape_age_seconds", "warmroute_prefill_tokens_per_second", "warmroute_residents",
+			"warmroute_discovery_endpoints", "warmroute_discovery_failing", "warmroute_discovery_updated_timestamp_seconds"}
 		count := 0
 		for _, f := range families.All() {
 			if f.Kind == metrics.KindHistogram {
