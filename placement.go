@@ -99,7 +99,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 		m := p.homeOf(w, now)
 		if m != nil && (w.doubted == nil || !p.doubted(w, m)) {
 			m.Begin()
-			p.takePassage(w, m, now)
+			w.passage = p.passage(m, now)
 			p.pass(req, w, m, now)
 			return newLease(p, m, w, Sticky), nil
 		}
@@ -113,7 +113,7 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	if w.outcome != Sticky {
 		m.slow.took()
 	}
-	p.takePassage(w, m, now)
+	w.passage = p.passage(m, now)
 	if w.placing {
 		m.wasSent(&w.prefix, now)
 	}
@@ -135,12 +135,14 @@ func (p *pool) place(req *Request, w *pick) (lease Lease, err error) {
 	return lease, nil
 }
 
-// takePassage counts a request in with the breakers of the replica that was taken. A probe
-// is one for the turns that wait as well. The pool's lock is held.
-func (p *pool) takePassage(w *pick, m *member, now time.Time) {
-	if w.passage, _ = m.Admit(now); w.passage.Probe() {
+// passage counts a request in with the breakers of the replica that was taken. A
+// probe is one for the turns that wait as well. The pool's lock is held.
+func (p *pool) passage(m *member, now time.Time) replica.Passage {
+	passage, _ := m.Admit(now)
+	if passage.Probe() {
 		p.closeProbed(m, now)
 	}
+	return passage
 }
 
 // choose finds the replica to take, nil if there is none, and may change the

@@ -271,10 +271,7 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 		m.wasSent(&a.prefix, now)
 	}
 	m.Begin()
-	a.passage, _ = m.Admit(now)
-	if a.passage.Probe() {
-		p.closeProbed(m, now)
-	}
+	a.passage = p.passage(m, now)
 	if a.session == nil || a.session.Home() != m.home {
 		m.slow.took()
 	}
