@@ -69,6 +69,10 @@ type event struct {
 	Error json.RawMessage `json:"error"`
 }
 
+// failed reports whether the event is an error. Some servers send the member
+// with each chunk, as null.
+func (e *event) failed() bool { return len(e.Error) > 0 && string(e.Error) != "null" }
+
 // maxEvent bounds one line of a stream, in bytes.
 const maxEvent = 4 << 20
 
@@ -124,7 +128,7 @@ func readStream(resp *http.Response) (reply, error) {
 		if err := json.Unmarshal(data, &e); err != nil {
 			return r, fmt.Errorf("bench: event of the stream: %w", err)
 		}
-		if len(e.Error) > 0 {
+		if e.failed() {
 			return r, fmt.Errorf("bench: error in the stream: %s", e.Error)
 		}
 		for i := range e.Choices {

@@ -38,6 +38,10 @@ func TestReadStream(t *testing.T) {
 	require.NoError(t, err, "tokens without a text")
 	assert.True(t, r.first.IsZero())
 
+	r, err = read(strings.ReplaceAll(token+counted, "{\"choices\"", "{\"error\":null,\"choices\"") + done)
+	require.NoError(t, err, "no error, in as many words")
+	assert.Equal(t, "owl ", r.text)
+
 	for name, stream := range map[string]string{
 		"broken off": role + token,
 		"no token":   role + done,

@@ -24,8 +24,8 @@ type Engines struct {
 	// MaxNumSeqs is the number of requests that run at once on a replica.
 	// Default 32.
 	MaxNumSeqs int
-	// KVTokens is the capacity of a replica's KV cache in tokens. Default
-	// 22,000.
+	// KVTokens is the capacity of a replica's KV cache in tokens, at
+	// least a block. Default 22,000.
 	KVTokens int
 	// BlockSize is in tokens. Default 16.
 	BlockSize int
@@ -81,6 +81,20 @@ func (e Engines) filled() Engines {
 	e.APIServers = or(e.APIServers, e.Ranks)
 	e.StreamInterval = or(e.StreamInterval, 16)
 	return e
+}
+
+// check returns an error for engines, filled in, that cannot be simulated and
+// of which fakevllm.New would not notice.
+func (e Engines) check() error {
+	switch {
+	case e.Endpoints < 1:
+		return fmt.Errorf("bench: engines: Endpoints is %d, want at least 1", e.Endpoints)
+	case e.BlockSize < 1:
+		return fmt.Errorf("bench: engines: BlockSize is %d, want at least 1", e.BlockSize)
+	case e.KVTokens < e.BlockSize:
+		return fmt.Errorf("bench: engines: KVTokens is %d, want at least BlockSize, %d", e.KVTokens, e.BlockSize)
+	}
+	return nil
 }
 
 func or[T comparable](value, byDefault T) T {

@@ -199,7 +199,7 @@ func (r *liveRun) rows(ctx context.Context, targets []Target, done func(step, ta
 			for step, sessions := range r.w.Steps {
 				started++
 				if r.live.Progress != nil {
-					r.live.Progress(fmt.Sprintf("%s, %d sessions, seed %d", t.Name, sessions, seed), started, of)
+					r.live.Progress(fmt.Sprintf("%s, %s, seed %d", t.Name, numberOf(sessions), seed), started, of)
 				}
 				salt := fmt.Sprintf("%s-%d-%d-", r.live.Salt, i, seed)
 				if r.w.Cold {

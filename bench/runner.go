@@ -12,8 +12,8 @@ import (
 
 // Runner runs workloads outside of tests. Its zero value is ready.
 type Runner struct {
-	// Parallel is the number of simulations that run at the same time. Default
-	// runtime.GOMAXPROCS(0).
+	// Parallel is the number of simulations that run at the same time. Default,
+	// also for a number below 1: runtime.GOMAXPROCS(0).
 	Parallel int
 	// Progress is told what is about to start, of how many. It is called from
 	// several goroutines, one call at a time. It may be nil.
@@ -30,7 +30,7 @@ type Runner struct {
 // what in the workload or the engines is wrong.
 func (r Runner) Table(ctx context.Context, w Workload, policies ...Policy) (report.Table, error) {
 	w = w.filled()
-	if err := w.check(); err != nil {
+	if err := errors.Join(w.check(), w.Engines.check()); err != nil {
 		return report.Table{}, err
 	}
 	var all []*simulation // by policy, then seed, then part
@@ -91,7 +91,11 @@ func (r Runner) all(ctx context.Context, all []*simulation) error {
 	defer cancel(nil)
 	next := make(chan *simulation)
 	var workers sync.WaitGroup
-	for range or(r.Parallel, runtime.GOMAXPROCS(0)) {
+	parallel := r.Parallel
+	if parallel < 1 {
+		parallel = runtime.GOMAXPROCS(0)
+	}
+	for range parallel {
 		workers.Go(func() {
 			for s := range next {
 				s.stop = ctx
@@ -121,11 +125,18 @@ func (r Runner) all(ctx context.Context, all []*simulation) error {
 
 // String says what is simulated.
 func (s *simulation) String() string {
-	sessions := fmt.Sprint(s.w.Steps[s.steps[0]])
+	steps := numberOf(s.w.Steps[s.steps[0]])
 	if n := len(s.steps); n > 1 {
-		sessions += fmt.Sprintf(" to %d", s.w.Steps[s.steps[n-1]])
+		steps = fmt.Sprintf("%d to %s", s.w.Steps[s.steps[0]], numberOf(s.w.Steps[s.steps[n-1]]))
 	}
-	return fmt.Sprintf("%s, %s sessions, seed %d", s.policy.Name, sessions, s.seed)
+	return fmt.Sprintf("%s, %s, seed %d", s.policy.Name, steps, s.seed)
+}
+
+func numberOf(sessions int) string {
+	if sessions == 1 {
+		return "1 session"
+	}
+	return fmt.Sprintf("%d sessions", sessions)
 }
 
 // Run runs the workload under one policy and seed, whatever seeds it has, and

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -194,6 +195,12 @@ func TestRefused(t *testing.T) {
 		"no time":         func(w *bench.Workload) { w.StepTime = 0 },
 		"no conversation": func(w *bench.Workload) { w.Conversation = nil },
 		"gateways":        func(w *bench.Workload) { w.Gateways = -1 },
+		"token size":      func(w *bench.Workload) { w.TokenBytes = math.NaN() },
+		"token of a book": func(w *bench.Workload) { w.TokenBytes = 1e9 },
+		"endpoints":       func(w *bench.Workload) { w.Outages, w.Engines.Endpoints = nil, -1 },
+		"block size":      func(w *bench.Workload) { w.Engines.BlockSize = -16 },
+		"half a block":    func(w *bench.Workload) { w.Engines.KVTokens = 8 },
+		"negative cache":  func(w *bench.Workload) { w.Engines.KVTokens = -16 },
 		"outage":          func(w *bench.Workload) { w.Outages[0].Endpoint = 2 },
 		"engines":         func(w *bench.Workload) { w.Engines.PrefillRate = -1 },
 	} {
@@ -239,6 +246,14 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+func TestParallelBelowOneIsTheDefault(t *testing.T) {
+	w := small()
+	w.Outages, w.StepTime, w.Steps = nil, time.Second, []int{1}
+	table, err := bench.Runner{Parallel: -1}.Table(t.Context(), w, bench.Off())
+	require.NoError(t, err)
+	assert.Len(t, table.Rows, 1)
+}
 
 func TestProgress(t *testing.T) {
 	w := small()

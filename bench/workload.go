@@ -44,8 +44,8 @@ type Workload struct {
 	Gateways int
 	// Outages are times at which endpoints are down. They come back cold.
 	Outages []Outage
-	// TokenBytes is the size of a token of text in bytes. Default 4, which is
-	// exact for the simulated engines.
+	// TokenBytes is the size of a token of text in bytes, at most 1,000. Default
+	// 4, which is exact for the simulated engines.
 	TokenBytes float64
 	// Seeds are the runs; a row is their mean. Default one run, of seed 1.
 	Seeds []uint64
@@ -60,6 +60,8 @@ type Outage struct {
 	Endpoint int
 	From, To time.Duration // since the step's start
 }
+
+const maxTokenBytes = 1000
 
 func (w Workload) filled() Workload {
 	w.Engines = w.Engines.filled()
@@ -81,8 +83,10 @@ func (w Workload) check() error {
 		return fmt.Errorf("bench: workload %q: StepTime is %v, want more than 0", w.Name, w.StepTime)
 	case w.Conversation == nil:
 		return fmt.Errorf("bench: workload %q has no Conversation", w.Name)
-	case w.Gateways < 0, w.TokenBytes < 0, w.Stagger < 0:
-		return fmt.Errorf("bench: workload %q: negative Gateways, TokenBytes or Stagger", w.Name)
+	case w.Gateways < 0, w.Stagger < 0:
+		return fmt.Errorf("bench: workload %q: negative Gateways or Stagger", w.Name)
+	case !(w.TokenBytes > 0 && w.TokenBytes <= maxTokenBytes):
+		return fmt.Errorf("bench: workload %q: TokenBytes is %v, want more than 0, at most %d", w.Name, w.TokenBytes, maxTokenBytes)
 	}
 	for _, n := range w.Steps {
 		if n < 1 {

@@ -111,8 +111,11 @@ func (p *blockPool) remember(id int32, hash uint64) {
 		p.byHash[hash] = id
 		return
 	}
-	b.twin = p.blocks[first].twin
-	p.blocks[first].twin = id
+	last := first
+	for p.blocks[last].twin != nullBlock {
+		last = p.blocks[last].twin
+	}
+	p.blocks[last].twin = id
 }
 
 func (p *blockPool) forget(id int32) {
