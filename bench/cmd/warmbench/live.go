@@ -69,8 +69,8 @@ completion. The engines should have nothing else to do; interrupted, it prints t
 	switch {
 	case len(targets) == 0:
 		return wrongUsage("-target NAME=URL is missing")
-	case run.MaxRequests < 1 || run.Drain <= 0 || tokenBytes < 0:
-		return wrongUsage("-max-requests and -drain have to be above 0, -token-bytes not below")
+	case run.MaxRequests < 1 || run.Drain <= 0 || !(tokenBytes >= 0 && tokenBytes <= 1000):
+		return wrongUsage("-max-requests and -drain have to be above 0, -token-bytes from 0 to 1000")
 	}
 	w, err := workload.make()
 	if err != nil {

@@ -40,6 +40,9 @@ func simulate(ctx context.Context, name, about string, choice bool, args []strin
 	if err := parse(flags, args, false); err != nil {
 		return err
 	}
+	if parallel < 0 {
+		return wrongUsage("-parallel is %d, want more than 0", parallel)
+	}
 	var compared []bench.Policy
 	for _, name := range chosen.all {
 		p, err := policyByName(name)

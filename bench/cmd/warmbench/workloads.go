@@ -44,6 +44,7 @@ func workloadHelp() string {
 
 // workloadFlags are the flags that choose a workload and change it.
 type workloadFlags struct {
+	flags    *flag.FlagSet
 	name     string
 	file     string
 	options  bench.TraceOptions
@@ -55,7 +56,7 @@ type workloadFlags struct {
 
 // add adds the flags. The command trace has no choice of a workload.
 func (w *workloadFlags) add(flags *flag.FlagSet, choice bool) {
-	w.name = "trace"
+	w.flags, w.name = flags, "trace"
 	if choice {
 		flags.StringVar(&w.name, "workload", "seed-table", "`name` of what is sent; see below")
 	}
@@ -123,8 +124,11 @@ func (w *workloadFlags) choose() (bench.Workload, error) {
 	if w.name == "trace" {
 		return w.trace()
 	}
-	if w.file != "" {
-		return bench.Workload{}, wrongUsage("-trace is for the workload trace, not for %q", w.name)
+	set := given(w.flags)
+	for _, name := range []string{"trace", "speed", "max-pause", "max-turns", "max-prompt", "max-answer", "reworded"} {
+		if set[name] {
+			return bench.Workload{}, wrongUsage("-%s is for the workload trace, not for %q", name, w.name)
+		}
 	}
 	for _, named := range workloads() {
 		if named.name == w.name {
@@ -137,6 +141,20 @@ func (w *workloadFlags) choose() (bench.Workload, error) {
 func (w *workloadFlags) trace() (bench.Workload, error) {
 	if w.file == "" {
 		return bench.Workload{}, wrongUsage("-trace FILE is missing")
+	}
+	for _, limit := range []struct {
+		name string
+		zero bool
+	}{
+		{"max-pause", w.options.MaxPause == 0}, {"max-turns", w.options.MaxTurns == 0},
+		{"max-prompt", w.options.MaxPrompt == 0}, {"max-answer", w.options.MaxAnswer == 0},
+	} {
+		if limit.zero {
+			return bench.Workload{}, wrongUsage("-%s is 0, want more, or less for no limit", limit.name)
+		}
+	}
+	if w.options.Speed == 0 {
+		return bench.Workload{}, wrongUsage("-speed is 0, want more")
 	}
 	f, err := os.Open(w.file)
 	if err != nil {
