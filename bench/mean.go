@@ -1,9 +1,14 @@
 package bench
 
-import "github.com/warmroute/warmroute/bench/report"
+import (
+	"cmp"
+
+	"github.com/warmroute/warmroute/bench/report"
+)
 
 // mean is the row of the means of the rows' figures, each over the rows that
-// have it. Policy, sessions and load are the first row's.
+// have it. Policy, sessions and load are the first row's, and so is the first
+// failure of the first row that has one.
 func mean(rows []report.Row) report.Row {
 	m := rows[0]
 	for _, figure := range figures(&m) {
@@ -12,6 +17,7 @@ func mean(rows []report.Row) report.Row {
 	into := figures(&m)
 	sums, known := make([]float64, len(into)), make([]int, len(into))
 	for i := range rows {
+		m.FirstFailure = cmp.Or(m.FirstFailure, rows[i].FirstFailure)
 		for j, v := range figures(&rows[i]) {
 			if v.Known() {
 				sums[j] += float64(*v)

@@ -38,6 +38,7 @@ func (s *step) row(policy string, sessions int, counted *sampler, visits []visit
 		}
 		if t.failed {
 			failed++
+			r.FirstFailure = cmp.Or(r.FirstFailure, t.failure)
 		}
 	}
 	var whole []float64

@@ -18,7 +18,8 @@ func TestRowCountsWhatTheDocSays(t *testing.T) {
 	s := &step{began: at(0), until: at(100), turns: []turnRecord{
 		{conversation: "b", sent: at(90), first: at(110), ended: at(115)}, // waits past the end
 		{conversation: "a", sent: at(0), first: at(1), ended: at(5)},
-		{conversation: "a", sent: at(6), ended: at(9), failed: true},
+		{conversation: "a", sent: at(6), ended: at(9), failed: true, failure: "refused"},
+		{conversation: "a", sent: at(10), ended: at(11), failed: true, failure: "refused again"},
 	}, ended: []endedConversation{
 		{id: "c", began: at(0), ended: at(50)}, {id: "d", began: at(60), ended: at(101)}, {id: "e", ended: at(9), agent: true},
 	}}
@@ -39,8 +40,9 @@ func TestRowCountsWhatTheDocSays(t *testing.T) {
 	assert.Equal(t, report.Value(1), r.Preemptions)
 	assert.Equal(t, report.Value(0.5), r.Stayed, "a stays, b goes, and what comes after the end does not count")
 	assert.False(t, r.Fairness.Known(), "neither a nor b came to its end")
-	assert.Equal(t, report.Value(3), r.Requests)
-	assert.Equal(t, report.Value(1), r.Failed)
+	assert.Equal(t, report.Value(4), r.Requests)
+	assert.Equal(t, report.Value(2), r.Failed)
+	assert.Equal(t, "refused", r.FirstFailure)
 	assert.Equal(t, []report.Load{{
 		Replica: "r", At: []report.Value{0, 1, 2}, Running: []report.Value{1, 2, 0}, Waiting: []report.Value{0, 3, 0},
 	}}, r.Load)
@@ -106,9 +108,11 @@ func TestMeanIsOfWhatIsKnown(t *testing.T) {
 	one, two := report.NewRow("p", 4), report.NewRow("p", 4)
 	one.Busy, two.Busy = 1, 2
 	one.Stayed = 0.5
+	two.FirstFailure = "refused"
 	m := mean([]report.Row{one, two})
 	assert.Equal(t, report.Value(1.5), m.Busy)
 	assert.Equal(t, report.Value(0.5), m.Stayed)
 	assert.False(t, m.Failed.Known())
+	assert.Equal(t, "refused", m.FirstFailure)
 	assert.True(t, math.IsNaN(quantile(nil, 0.5)))
 }

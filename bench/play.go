@@ -150,10 +150,14 @@ func (p *player) request(body []byte, headers map[string]string, at place) (answ
 	}
 	sent := time.Now()
 	r, err := p.client.send(p.step.ctx, body, headers)
-	p.step.record(turnRecord{
+	t := turnRecord{
 		conversation: at.id, sent: sent, first: r.first, ended: time.Now(),
-		failed: err != nil, replica: r.replica, usage: r.usage,
-	})
+		replica: r.replica, usage: r.usage,
+	}
+	if err != nil {
+		t.failed, t.failure = true, err.Error()
+	}
+	p.step.record(t)
 	return r.text, err == nil
 }
 

@@ -238,6 +238,7 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 	}}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, rows[0].Requests, rows[0].Failed)
+	assert.Contains(t, rows[0].FirstFailure, "broken")
 	assert.InDelta(t, 3*10, float64(rows[0].Requests), 5, "one a second")
 	assert.False(t, rows[0].TTFB.P50.Known())
 	assert.False(t, rows[0].Stayed.Known())

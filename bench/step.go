@@ -14,6 +14,7 @@ type turnRecord struct {
 	first        time.Time // zero if no token came
 	ended        time.Time
 	failed       bool
+	failure      string // what it failed with
 	replica      string // as the answer's header names it, "" if it does not
 	usage        usage
 }

@@ -10,7 +10,8 @@ import (
 // WriteCSV writes all rows, the published ones last, under a header line. The
 // columns are policy, sessions, published (true or false) and every figure of
 // a [Row] under its JSON names, joined by dots: ttfb_seconds.p50. A missing
-// value is empty. The load over time is left out: it is in the JSON alone.
+// value is empty. The load over time and what the failures were is left out: it
+// is in the JSON alone.
 //
 // Names are written as they are: a spreadsheet may take one that begins with
 // "=" for a formula.

@@ -54,6 +54,7 @@ type pageView struct {
 	Loads     []loadStep
 	Columns   []columnView
 	Groups    []groupView
+	Failures  []string
 }
 
 type factView struct{ Name, Text string }
@@ -82,6 +83,7 @@ func (t *Table) page() pageView {
 		Title:     "Comparison of routing policies",
 		Frontiers: frontiers(groups),
 		Loads:     loads(groups),
+		Failures:  failures(groups),
 	}
 	for _, f := range t.facts() {
 		if f.name == "" {

@@ -15,8 +15,9 @@ type Table struct {
 	Engines  string   `json:"engines"`  // one line: cards, model, ranks, cache
 	Seeds    []uint64 `json:"seeds"`
 	// Rows has one row for each policy and number of sessions; of two for the
-	// same, the charts show the last. They are shown in groups with the same number of sessions, the groups
-	// and the rows of a group in the order in which they first appear here.
+	// same, the charts show the last. They are shown in groups with the same
+	// number of sessions, the groups and the rows of a group in the order in
+	// which they first appear here.
 	Rows []Row `json:"rows"`
 	// Published are figures of others to put beside the rows with the same
 	// number of sessions; most of their columns are missing. Those whose
@@ -47,6 +48,10 @@ type Row struct {
 
 	Requests Value `json:"requests"` // sent in the step
 	Failed   Value `json:"failed"`   // of the requests, those that got no whole answer
+
+	// FirstFailure says what became of the first of the failed requests, "" where
+	// none is known.
+	FirstFailure string `json:"first_failure,omitempty"`
 
 	// Load is the load of each replica over time, for the charts.
 	Load []Load `json:"load,omitempty"`

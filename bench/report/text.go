@@ -11,7 +11,8 @@ import (
 // WriteText writes the table for a terminal of some 160 columns: the title and
 // what was measured, then a line for each row, with the published rows under
 // those with the same number of sessions. Numbers are aligned, a missing one
-// is "-", and a column that is missing everywhere is left out.
+// is "-", and a column that is missing everywhere is left out. Below it is, for
+// each row with failed requests, what the first of them was.
 //
 // The error is the writer's.
 func (t *Table) WriteText(w io.Writer) error {
@@ -37,6 +38,9 @@ func (t *Table) WriteText(w io.Writer) error {
 		ends = append(ends, len(cells))
 	}
 	align(&b, cells, ends)
+	if first := failures(groups); len(first) > 0 {
+		b.WriteString("\n" + strings.Join(first, "\n") + "\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -75,6 +79,19 @@ func (t *Table) facts() []fact {
 		}
 	}
 	return some
+}
+
+// failures are what the first failed requests of the lines were.
+func failures(groups []group) []string {
+	var all []string
+	for _, g := range groups {
+		for _, l := range g.lines {
+			if what := l.row.FirstFailure; what != "" {
+				all = append(all, fmt.Sprintf("%s, %s, first failed request: %s", l.series.label, sessions(g.sessions), printable(what)))
+			}
+		}
+	}
+	return all
 }
 
 // align writes the cells in columns, all to the right but the policy, with an

@@ -73,8 +73,24 @@ sessions  policy
 
 func TestWriteTextCannotSteerTheTerminal(t *testing.T) {
 	row := report.NewRow("\x1b[2Joff\r\n\xff", 4)
+	row.FirstFailure = "502\x1b[2J"
 	got := text(t, &report.Table{Title: "a\x07b", Rows: []report.Row{row}})
-	assert.Equal(t, "a\uFFFDb\n\n\nsessions  policy\n       4  \uFFFD[2Joff\uFFFD\uFFFD\uFFFD\n", got)
+	assert.Equal(t, "a\uFFFDb\n\n\nsessions  policy\n       4  \uFFFD[2Joff\uFFFD\uFFFD\uFFFD\n"+
+		"\n\uFFFD[2Joff\uFFFD\uFFFD\uFFFD, 4 sessions, first failed request: 502\uFFFD[2J\n", got)
+}
+
+func TestFirstFailuresAreSaid(t *testing.T) {
+	off, on := report.NewRow("off", 1), report.NewRow("on", 1)
+	off.Failed, off.FirstFailure, on.Failed = 2, `404 "no model" <b>`, 0
+	table := &report.Table{Rows: []report.Row{off, on}}
+	assert.Equal(t, `
+sessions  policy  failed
+       1  off          2
+       1  on           0
+
+off, 1 session, first failed request: 404 "no model" <b>
+`, text(t, table))
+	has(t, html(t, table), `<p class="failure">off, 1 session, first failed request: 404 &#34;no model&#34; &lt;b&gt;</p>`)
 }
 
 // broken is a writer that takes so many bytes and then fails.
