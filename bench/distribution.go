@@ -13,7 +13,8 @@ func Exponential(mean time.Duration) func(*rand.Rand) time.Duration {
 
 // Poisson is a [Workload].Arrivals: in a step of n sessions, n conversations
 // begin in each period on average, independently of each other. With a period
-// as long as a conversation lasts about n go on at a time.
+// as long as a conversation lasts about n go on at a time. The period has to be
+// above 0: else they all begin at once, without end.
 func Poisson(period time.Duration) func(*rand.Rand, int) func() time.Duration {
 	return func(rng *rand.Rand, sessions int) func() time.Duration {
 		gap := Exponential(period / time.Duration(sessions))

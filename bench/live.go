@@ -82,8 +82,8 @@ type Target struct {
 //
 // If the workload has no TokenBytes the size of a token is found out first, by
 // two short requests. The error is the cause of the end of ctx, one of a
-// workload that cannot be run, outages among it, or one of an engine or target
-// that does not answer to begin with; later failures are counted in the table.
+// workload or a Live that cannot be run, outages and an engine that is named twice
+// among these, or one of an engine or target that does not answer to begin with; later failures are counted in the table.
 // Even with an error the table has the steps that were complete.
 func (l Live) Table(ctx context.Context, w Workload, targets ...Target) (report.Table, error) {
 	if len(w.Outages) > 0 {
@@ -101,6 +101,9 @@ func (l Live) Table(ctx context.Context, w Workload, targets ...Target) (report.
 	}
 	if len(targets) == 0 {
 		return report.Table{}, errors.New("bench: no target")
+	}
+	if l.MaxRequests < 0 || l.Drain < 0 {
+		return report.Table{}, fmt.Errorf("bench: live: MaxRequests is %d and Drain %v, want neither below 0", l.MaxRequests, l.Drain)
 	}
 	l.SessionHeader = cmp.Or(l.SessionHeader, conversationHeader)
 	l.ReplicaHeader = cmp.Or(l.ReplicaHeader, warmroute.ReplicaHeader)

@@ -230,6 +230,7 @@ func TestLiveCountsFailures(t *testing.T) {
 		r := table.Rows[0]
 		assert.Positive(t, float64(r.Failed))
 		assert.Less(t, r.Failed, r.Requests)
+		assert.Contains(t, r.FirstFailure, "connection re", "reset or refused")
 		assert.True(t, r.Load[1].Running[0].Known())
 		assert.False(t, r.Load[1].Running[len(r.Load[1].Running)-1].Known(), "its page is gone")
 		assert.True(t, r.HitShare.Known(), "of what was seen of it")
@@ -283,6 +284,10 @@ func TestLiveRefuses(t *testing.T) {
 			"no list of models": {bench.Live{Transport: f}, nil, []bench.Target{{Name: "mine", URLs: []string{"http://empty"}}}, "v1/models"},
 			"no metrics":        {bench.Live{Transport: f, Metrics: []string{"http://nobody"}}, nil, []bench.Target{target}, "nobody"},
 			"no engine":         {bench.Live{Transport: f, Metrics: []string{"http://empty"}}, nil, []bench.Target{target}, "no engine"},
+			"an engine twice":   {bench.Live{Transport: f, Metrics: []string{f.urls[0], f.urls[0] + "/"}}, nil, []bench.Target{target}, "twice"},
+			"fewer than none":   {bench.Live{Transport: f, MaxRequests: -1}, nil, []bench.Target{target}, "MaxRequests is -1"},
+			"no time to end":    {bench.Live{Transport: f, Drain: -1}, nil, []bench.Target{target}, "Drain -1ns"},
+			"no token size":     {bench.Live{Transport: f}, func(w *bench.Workload) { w.TokenBytes = -1 }, []bench.Target{target}, "TokenBytes"},
 			"no address":        {bench.Live{Transport: f, Metrics: []string{"http://a b"}}, nil, []bench.Target{target}, "metrics"},
 		} {
 			w := live()

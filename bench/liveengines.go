@@ -33,11 +33,17 @@ func newLiveEngines(ctx context.Context, urls []string, transport http.RoundTrip
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	e := &liveEngines{scraper: scraper, index: map[engineKey]int{}}
+	seen := map[string]bool{}
 	for i, text := range urls {
 		base, err := url.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("bench: metrics: %w", err)
 		}
+		at := base.JoinPath("/").String()
+		if seen[at] {
+			return nil, fmt.Errorf("bench: metrics: %s is named twice and would count twice", base.Redacted())
+		}
+		seen[at] = true
 		page, err := scraper.Scrape(ctx, base)
 		if err != nil {
 			return nil, fmt.Errorf("bench: metrics of %s: %w", base.Redacted(), err)

@@ -33,7 +33,7 @@ func Bursts() Workload {
 const burstGap = time.Millisecond
 
 // InBursts is a [Workload].Arrivals: as [Poisson], but so many conversations
-// begin together, a millisecond apart. The size is at least 1.
+// begin together, a millisecond apart. A size below 1 is taken for 1.
 func InBursts(size int, period time.Duration) func(*rand.Rand, int) func() time.Duration {
 	size = max(1, size)
 	return func(rng *rand.Rand, sessions int) func() time.Duration {

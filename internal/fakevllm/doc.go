@@ -7,9 +7,11 @@
 // The scheduler keeps the rules of vLLM 0.26 that decide where a request's
 // time goes: block-wise prefix hits, the order of eviction, first come first
 // served admission, chunked prefill under one token budget, preemption by
-// recomputation. The face keeps its field names, framing, status codes and
-// metric names. Answers are meaningless words, the same for the same seed and
-// prompt.
+// recomputation. Steps follow one another: vLLM's asynchronous scheduling, its
+// default where executors allow, plans a step while the one before it runs, and
+// so frees a request's blocks a step later. The face keeps its field names,
+// framing, status codes and metric names. Answers are meaningless words, the
+// same for the same seed and prompt.
 //
 // In virtual time a run repeats exactly: a rank decides on its next step when
 // all else that happens at that moment has happened, and takes requests that
