@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (c *crowd) player(st *step, index, i int) *player {
 	rng := c.random(forClient, index, i)
 	// Drawn in any case, so that what follows is the same.
 	delay := time.Duration(rng.Int64N(int64(time.Millisecond)))
-	p := &player{step: st, salt: c.salt, rng: rng, client: c.connect(i), next: c.w.Conversation}
+	p := &player{step: st, salt: c.salt, rng: rng, client: c.connect(i), next: c.w.Conversation, failed: new(atomic.Bool)}
 	if c.trip > 0 {
 		p.delay = c.trip + delay
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type player struct {
 	rng    *rand.Rand
 	next   func(*rand.Rand) Conversation
 	delay  time.Duration // this client's own time between an answer and what follows it
+	failed *atomic.Bool  // a request of the conversation or of its sub-agents
 }
 
 // pause waits for the time between two turns or conversations, and reports
@@ -155,6 +157,7 @@ func (p *player) request(body []byte, headers map[string]string, at place) (answ
 		replica: r.replica, usage: r.usage,
 	}
 	if err != nil {
+		p.failed.Store(true)
 		t.failed, t.failure = true, err.Error()
 	}
 	p.step.record(t)
@@ -181,7 +184,8 @@ func (p *player) agents(into *agents, scripts []Conversation, prefix string, at 
 		sub := &player{
 			step: p.step, client: p.client, salt: p.salt, rng: rand.New(rand.NewPCG(p.rng.Uint64(), 2)),
 			// One instant has one event, so that a run can be repeated.
-			delay: p.delay + time.Duration(i+1)*10*time.Microsecond,
+			delay:  p.delay + time.Duration(i+1)*10*time.Microsecond,
+			failed: p.failed,
 		}
 		id := place{id: prefix + strconv.Itoa(i), root: at.root, parent: at.id}
 		into.all.Go(func() {
@@ -214,16 +218,22 @@ func (c *Conversation) firstPause() time.Duration {
 	return c.Turns[0].Pause
 }
 
-// loop is a client of a closed loop.
+// loop is a client of a closed loop. It ends with the conversation that has no
+// time left for what it would do next: who begins another in its place is one
+// who thinks for less.
 func (p *player) loop(name string) {
 	for n := 0; ; n++ {
 		c := p.next(p.rng)
 		if n > 0 && !p.pause(c.firstPause()) {
 			return
 		}
-		if !p.whole(&c, name+"."+strconv.Itoa(n)) && !p.step.over() {
-			// A request failed. Whoever meets an error tries again later.
-			p.step.sleep(retryAfter)
+		p.failed.Store(false)
+		if p.whole(&c, name+"."+strconv.Itoa(n)) {
+			continue
+		}
+		// Whoever meets an error tries again later.
+		if !p.failed.Load() || !p.step.sleep(retryAfter) {
+			return
 		}
 	}
 }

@@ -304,3 +304,30 @@ func TestInAProgram(t *testing.T) {
 	assert.Equal(t, "0 flags, 2 rows, failed 0\n", string(out))
 	_ = os.Remove(program)
 }
+
+// A client whose next turn would come after the step's end has nothing more to
+// send: it does not turn into one that begins another conversation.
+func TestWhoThinksPastTheEndIsDone(t *testing.T) {
+	turn := bench.Turn{New: 50, Answer: 5}
+	later := turn
+	later.Pause = time.Hour
+	agents := turn
+	agents.Agents = []bench.Conversation{{Turns: []bench.Turn{turn, later}}}
+	background := turn
+	background.Background = []bench.Conversation{{Turns: []bench.Turn{later}}}
+	for name, test := range map[string]struct {
+		turns []bench.Turn
+		want  report.Value // requests
+	}{
+		"itself":     {[]bench.Turn{turn, later}, 1},
+		"sub-agent":  {[]bench.Turn{agents, turn}, 2},
+		"background": {[]bench.Turn{background, turn}, 2},
+	} {
+		w := bench.Workload{Steps: []int{1}, StepTime: 10 * time.Second, Conversation: fixed(bench.Conversation{Turns: test.turns})}
+		rows, err := bench.Run(t.Context(), w, bench.Off(), 1)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, rows[0].Requests, name)
+		assert.Zero(t, rows[0].SessionsPerHour, name)
+		assert.Zero(t, rows[0].Failed, name)
+	}
+}
