@@ -224,6 +224,9 @@ func (c *Conversation) firstPause() time.Duration {
 func (p *player) loop(name string) {
 	for n := 0; ; n++ {
 		c := p.next(p.rng)
+		if len(c.Turns) == 0 {
+			return // nothing to say
+		}
 		if n > 0 && !p.pause(c.firstPause()) {
 			return
 		}

@@ -321,6 +321,7 @@ func TestWhoThinksPastTheEndIsDone(t *testing.T) {
 	}{
 		"itself":     {[]bench.Turn{turn, later}, 1},
 		"sub-agent":  {[]bench.Turn{agents, turn}, 2},
+		"silent":     {nil, 0},
 		"background": {[]bench.Turn{background, turn}, 2},
 	} {
 		w := bench.Workload{Steps: []int{1}, StepTime: 10 * time.Second, Conversation: fixed(bench.Conversation{Turns: test.turns})}

@@ -22,7 +22,8 @@ type Workload struct {
 	// Cold starts every step with cold engines and new gateways. Else caches
 	// and gateways are kept from step to step.
 	Cold bool
-	// Conversation makes the next conversation of a client.
+	// Conversation makes the next conversation of a client. One without a turn
+	// ends a client of a closed loop.
 	Conversation func(*rand.Rand) Conversation
 	// Hot makes the conversations of a step's first client in place of
 	// Conversation; nil leaves that client as the others.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strconv"
 
 	"github.com/warmroute/warmroute/bench/report/internal/chart"
 )
@@ -52,6 +53,7 @@ type pageView struct {
 	Charts    []drawnChart
 	Frontiers []template.HTML
 	Loads     []loadStep
+	FirstSeed string // whose load it is, where there are several
 	Columns   []columnView
 	Groups    []groupView
 	Failures  []string
@@ -84,6 +86,9 @@ func (t *Table) page() pageView {
 		Frontiers: frontiers(groups),
 		Loads:     loads(groups),
 		Failures:  failures(groups),
+	}
+	if len(t.Seeds) > 1 {
+		view.FirstSeed = strconv.FormatUint(t.Seeds[0], 10)
 	}
 	for _, f := range t.facts() {
 		if f.name == "" {

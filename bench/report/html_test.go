@@ -141,6 +141,13 @@ func TestHTMLOfManyPolicies(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(page, ` open="open"><summary>`), "too many load charts to have all open")
 }
 
+func TestHTMLSaysWhoseLoadItIs(t *testing.T) {
+	table := seedTable("off")
+	hasNot(t, html(t, table), "first seed")
+	table.Seeds = []uint64{7, 8}
+	has(t, html(t, table), "of the first seed, 7")
+}
+
 func TestHTMLLeavesOutWhatIsMissing(t *testing.T) {
 	page := html(t, small())
 	has(t, page, `id="chart-ttfb-p50"`)

@@ -53,7 +53,8 @@ type Row struct {
 	// none is known.
 	FirstFailure string `json:"first_failure,omitempty"`
 
-	// Load is the load of each replica over time, for the charts.
+	// Load is the load of each replica over time, for the charts; of several
+	// seeds, that of the first.
 	Load []Load `json:"load,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// WriteText writes the table for a terminal of some 160 columns: the title and
+// WriteText writes the table for a terminal of some 190 columns: the title and
 // what was measured, then a line for each row, with the published rows under
 // those with the same number of sessions. Numbers are aligned, a missing one
 // is "-", and a column that is missing everywhere is left out. Below it is, for
