@@ -376,7 +376,7 @@ func TestAPanickingHookKeepsNoProbe(t *testing.T) {
 		broken := first.Replica()
 		first.Done(warmroute.Result{Err: errReset})
 		for replicaStats(t, r, broken.Name()).State == replica.Up {
-			lease := route(t, r, large("1"))
+			lease := route(t, r, large(""))
 			if lease.Replica() != broken {
 				serve(lease, 0)
 				continue

@@ -157,6 +157,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			a.Avoid = a.Avoid[:avoid]
 			p.pump(now)
 		}
+		if a.member == nil && !a.released && !p.admission.Takes(a.Avoid) {
+			p.release(&a.Turn) // its home is not to be had, nor is another
+		}
 	case home != nil && home.room == a.Room():
 		p.begin(a, home, now)
 	default:
@@ -286,7 +289,7 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 // pool's lock is held.
 func (p *pool) release(t *balance.Turn) {
 	a := &t.Owner.(*ticket).waiter
-	p.admission.Cancel(t)
+	p.admission.Release(t)
 	a.released = true
 	a.wake()
 }

@@ -59,6 +59,7 @@ type conversation struct {
 	key      uint64
 	turns    int // waiting or in flight
 	endedAt  time.Time
+	failed   bool // the turn that ended then
 	listed   bool // among Admission.ended
 	estimate int  // of the last prompt that was measured, as its turn gave it
 	prompt   int  // tokens of the last turn, 0 before its end
