@@ -19,7 +19,8 @@ type waiter struct {
 	request  balance.Request // for a picker of the user's own
 	parent   *member
 	session  *affinity.Session[*member]
-	bound    bool // by this turn
+	bound    bool    // by this turn
+	cost     float64 // of its place, in the member's slow start
 	prefix   balance.Prefix
 	placing  bool // as in pick
 	admitted bool // the turn is the admission's until it is finished
@@ -249,12 +250,20 @@ func (p *pool) unsend(a *waiter) {
 // undo takes a turn that was sent, and is not to go on, off its replica. The
 // pool's lock is held.
 func (p *pool) undo(a *waiter, now time.Time) {
-	a.member.End()
-	a.member.Released(a.passage)
+	m := a.member
+	m.End()
+	m.Released(a.passage)
 	if a.passage.Probe() {
 		p.openRooms(now) // another can be one
 	}
+	m.slow.tookNot(a.cost)
+	if a.placing {
+		m.wasNotSent(&a.prefix, a.sent)
+	}
 	p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+	if a.bound && p.admission.Place(a.Session) != m.room { // nor is another of its turns there
+		p.table.UnbindCold(a.session, m.home)
+	}
 }
 
 // send counts a turn that was given a room in flight there, and wakes its
@@ -276,7 +285,7 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	m.Begin()
 	a.passage = p.passage(m, now)
 	if a.session == nil || a.session.Home() != m.home {
-		m.slow.took()
+		a.cost = m.slow.took()
 	}
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)

@@ -258,6 +258,14 @@ func (a *Admission) Takes(avoid []*Room) bool {
 	return false
 }
 
+// Place is the replica that a conversation has its place on, nil if it has none.
+func (a *Admission) Place(session uint64) *Room {
+	if c := a.conversations[session]; c != nil {
+		return c.room
+	}
+	return nil
+}
+
 // Evict takes the places of all residents of a replica: its cache is lost, or it
 // is not to have them any more.
 func (a *Admission) Evict(r *Room) {
