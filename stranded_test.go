@@ -116,3 +116,32 @@ func TestTheOnlyReplicaThatAsksToBeLeftAloneKeepsItsQueue(t *testing.T) {
 		idleAgain(t, r)
 	})
 }
+
+// A replica that comes while turns wait is sent no more of them than the others
+// take, though its page has not told yet how many there is room for.
+func TestANewReplicaIsNotSentTheWholeQueue(t *testing.T) {
+	pages := newPages(map[string]string{"a": capacity("1000")})
+	scraped(t, pages, at("http://a"), nil, func(t *testing.T, r *warmroute.Router) {
+		learn(t, r)
+		first := route(t, r, large("first"))
+		var all []*routing
+		for i := range 6 {
+			all = append(all, begin(t.Context(), t, r, large(fmt.Sprint(i))))
+		}
+		require.Equal(t, 6, queue(r).Waiting)
+		require.NoError(t, r.Add(warmroute.Endpoint{URL: "http://b"}))
+		synctest.Wait()
+		assert.Equal(t, 5, queue(r).Waiting, "one goes there at once")
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 5, queue(r).Waiting)
+		pages.set("b", capacity("3000"))
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, 3, queue(r).Waiting, "it has told")
+		serve(first, 0)
+		for _, w := range all {
+			time.Sleep(time.Second)
+			serve(w.went(), 0)
+		}
+		idleAgain(t, r)
+	})
+}

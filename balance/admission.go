@@ -258,8 +258,8 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		r.prefilled(t)
 	}
 	t.answered = true
-	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && (s.Prompt > c || s.Completion > c) {
-		s.Known = false // no engine counts that
+	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && max(s.Prompt, s.Completion) > most*c {
+		s.Known = false // no engine counts that, however much its capacity is misjudged
 	}
 	resident := c.room == r && c.stay == t.stay
 	if s.Known && !s.Failed {
