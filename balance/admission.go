@@ -35,8 +35,7 @@ type Admission struct {
 	turn      time.Duration // running mean of a turn's time on a replica
 	rate      float64       // prefill, computed tokens a second
 	wake      time.Time
-	fit, near []*Room // scratch, as is skipped
-	skipped   []*Turn
+	fit, near []*Room // scratch
 	late      []*Turn // that have waited as long as they may, when last was looked for some
 	overdueAt time.Time
 }

@@ -33,6 +33,7 @@ func TestAdmissionAccounts(t *testing.T) {
 				require.True(t, a.Wake().After(now))
 			}
 			require.Equal(t, len(waiting), a.Waiting())
+			require.Nil(t, nextOfAll(a, now), "one that could have gone")
 			for x := range waiting {
 				reach := slices.ContainsFunc(a.rooms, func(r *Room) bool { return x.mayEnter(r) })
 				require.False(t, reach && now.Sub(x.arrived) >= time.Minute && now.Sub(a.overdueAt) == 0, "it has waited for too long")
@@ -147,6 +148,25 @@ func TestAdmissionAccounts(t *testing.T) {
 		require.Empty(t, a.ended)
 		require.Zero(t, a.Waiting())
 	}
+}
+
+// nextOfAll is the turn that is to go next, found by trying every one.
+func nextOfAll(a *Admission, now time.Time) *Turn {
+	for _, r := range a.rooms {
+		r.claimed = false
+	}
+	for _, x := range a.queue.turns {
+		if !a.mayEnterAny(x) {
+			continue
+		}
+		if a.place(x, now) != nil {
+			return x
+		}
+		if !a.claim(x, now) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // check compares each room's counters with its residents, of which those without
