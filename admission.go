@@ -1,7 +1,7 @@
 package warmroute
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -109,14 +109,12 @@ func (p *pool) gatherRooms(rooms []*balance.Room, now time.Time) bool {
 // request that it would end need not be the one that is placed.
 func (p *pool) pickCalmly() (m *member, err error) {
 	defer func() {
-		if recover() != nil {
-			m, err = p.leastLoaded(), errPickerPanicked
+		if v := recover(); v != nil {
+			m, err = p.leastLoaded(), fmt.Errorf("picker panicked: %v", v)
 		}
 	}()
 	return p.pick()
 }
-
-var errPickerPanicked = errors.New("picker panicked")
 
 // close ends the timer. Those who wait see for themselves that the router was
 // closed.

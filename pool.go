@@ -162,8 +162,8 @@ func (p *pool) replace(next, gone []*member) {
 	p.members.Store(&next)
 	for _, m := range gone {
 		p.admission.Leave(m.room)
-		p.admission.closed = true
 	}
+	p.keepAllAway()
 	p.reopen(time.Now())
 }
 

@@ -145,3 +145,47 @@ func TestANewReplicaIsNotSentTheWholeQueue(t *testing.T) {
 		idleAgain(t, r)
 	})
 }
+
+// Adapters are loaded and unloaded while turns for them wait: they go to replicas
+// that have them now.
+func TestTurnsThatWaitFollowTheirAdapter(t *testing.T) {
+	page := capacity("1000")
+	list := func(adapters ...string) string { return models("base", adapters...) }
+	pages := newPages(map[string]string{"a": page, "a/v1/models": list(), "b": page, "b/v1/models": list("sql")})
+	endpoints := []warmroute.Endpoint{{URL: "http://a", Model: "base"}, {URL: "http://b", Model: "base"}}
+	scraped(t, pages, endpoints, nil, func(t *testing.T, r *warmroute.Router) {
+		time.Sleep(2 * time.Second)
+		of := func(model, session string) warmroute.Request {
+			req := large(session)
+			req.Model = model
+			return req
+		}
+		for range learned {
+			serve(route(t, r, of("base", "")), 0)
+		}
+		onA, onB := route(t, r, of("base", "1")), route(t, r, of("base", "2"))
+		if onA.Replica().Name() != "a:80" {
+			onA, onB = onB, onA
+		}
+		loaded := begin(t.Context(), t, r, of("sql", "loaded"))
+		serve(onA, 0)
+		time.Sleep(5 * time.Second)
+		require.True(t, loaded.waits(), "there is room on a alone")
+		pages.set("a/v1/models", list("sql"))
+		time.Sleep(70 * time.Second) // the lists are read every minute
+		lease := loaded.went()
+		assert.Equal(t, "a:80", lease.Replica().Name())
+		unloaded := begin(t.Context(), t, r, of("sql", "unloaded"))
+		require.True(t, unloaded.waits())
+		pages.set("b/v1/models", list())
+		time.Sleep(70 * time.Second)
+		serve(onB, 0)
+		time.Sleep(5 * time.Second)
+		require.True(t, unloaded.waits(), "there is room on b alone")
+		pages.set("a/v1/models", list())
+		time.Sleep(70 * time.Second)
+		require.Error(t, unloaded.failed(), "nobody has it any more")
+		serve(lease, 0)
+		idleAgain(t, r)
+	})
+}

@@ -17,6 +17,9 @@ import (
 type waiter struct {
 	balance.Turn
 	request  balance.Request // for a picker of the user's own
+	tried    []*replica.Replica
+	avoid    []*replica.Replica
+	adapter  string
 	parent   *member
 	session  *affinity.Session[*member]
 	bound    bool    // by this turn
@@ -132,13 +135,8 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			a.request.Parent = p.router.hasher.hash(p.key(req, req.Parent))
 		}
 	}
-	if len(w.tried) > 0 || len(w.avoid) > 0 || w.adapter != "" {
-		for _, m := range *p.members.Load() {
-			if w.excludes(m) || !p.serves(m, w.adapter) {
-				a.Avoid = append(a.Avoid, m.room)
-			}
-		}
-	}
+	a.tried, a.avoid, a.adapter = w.tried, w.avoid, w.adapter
+	p.keepAway(a)
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
 		return errReleased
 	}
@@ -183,6 +181,29 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.queueLen = p.admission.Waiting()
 	}
 	return nil
+}
+
+// keepAway has a turn avoid the replicas that it must not go to. The pool's lock
+// is held.
+func (p *pool) keepAway(a *waiter) {
+	a.Avoid = a.Avoid[:0]
+	if len(a.tried) == 0 && len(a.avoid) == 0 && a.adapter == "" {
+		return
+	}
+	for _, m := range *p.members.Load() {
+		if triedAlready(m, a.tried) || isAvoided(m, a.avoid) || !p.serves(m, a.adapter) {
+			a.Avoid = append(a.Avoid, m.room)
+		}
+	}
+}
+
+// keepAllAway is keepAway for those that wait, to be called when replicas have
+// come, or serve other adapters than before. The pool's lock is held.
+func (p *pool) keepAllAway() {
+	for t := range p.admission.Queued() {
+		p.keepAway(&t.Owner.(*ticket).waiter)
+	}
+	p.admission.closed = true // to those that avoid it now
 }
 
 // boundSlack is how much later than its bound a turn that waits is released: so

@@ -1,7 +1,9 @@
 package balance
 
 import (
+	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -361,6 +363,10 @@ func (a *Admission) Release(t *Turn) {
 		a.leave(t)
 	}
 }
+
+// Queued returns the turns that wait, in their order. None may come or go until
+// it is done, but for Avoid they are not to be changed.
+func (a *Admission) Queued() iter.Seq[*Turn] { return slices.Values(a.queue.turns) }
 
 // Stranded appends to turns those in the queue that wait for nothing, since no
 // replica takes them, in no order.
