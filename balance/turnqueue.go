@@ -2,6 +2,7 @@ package balance
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,10 +12,18 @@ import (
 // passed over in that order time and again.
 type turnQueue struct {
 	turns   []*Turn
-	spare   []*Turn            // scratch
-	virtual float64            // the tag of the last turn that left
-	tenants map[uint64]float64 // the tag of each tenant's last turn that came; some are behind virtual
+	spare   []*Turn              // scratch
+	virtual map[int]float64      // for each priority the tag of the last turn that left in its order
+	tenants map[tenantAt]float64 // the tag of each tenant's last turn that came; some are behind virtual
 }
+
+// tenantAt is a tenant at a priority: at each of them tenants have their turns.
+type tenantAt struct {
+	priority int
+	tenant   uint64
+}
+
+func (t *Turn) tenantAt() tenantAt { return tenantAt{t.Priority, t.Tenant} }
 
 func (q *turnQueue) len() int { return len(q.turns) }
 
@@ -30,49 +39,58 @@ func (q *turnQueue) first() *Turn {
 // several each has a turn of its own in every round.
 func (q *turnQueue) push(t *Turn) {
 	if q.tenants == nil {
-		q.tenants = map[uint64]float64{}
+		q.virtual, q.tenants = map[int]float64{}, map[tenantAt]float64{}
 	}
 	if t.Since.IsZero() {
-		t.tag = max(q.virtual, q.tenants[t.Tenant]) + 1
-		q.tenants[t.Tenant] = t.tag
+		t.tag = max(q.virtual[t.Priority], q.tenants[t.tenantAt()]) + 1
+		q.tenants[t.tenantAt()] = t.tag
 	} else {
-		t.tag = q.virtual // it had its turn
+		t.tag = q.virtual[t.Priority] // it had its turn
 	}
 	t.queued = true
 	at, _ := slices.BinarySearchFunc(q.turns, t, func(other, t *Turn) int {
 		return cmp.Or(goesBefore(other, t), -1) // behind its equals
 	})
 	q.turns = slices.Insert(q.turns, at, t)
-	if len(q.tenants) > 2*len(q.turns)+1000 {
-		for tenant, tag := range q.tenants {
-			if tag <= q.virtual {
-				delete(q.tenants, tenant)
-			}
-		}
+	if max(len(q.tenants), len(q.virtual)) > 2*len(q.turns)+1000 {
+		q.forget()
 	}
+}
+
+// forget lets go of what says nothing any more: of tenants that are behind, and of
+// priorities that nobody waits at.
+func (q *turnQueue) forget() {
+	awaited := map[int]bool{}
+	for _, t := range q.turns {
+		awaited[t.Priority] = true
+	}
+	maps.DeleteFunc(q.tenants, func(at tenantAt, tag float64) bool {
+		return !awaited[at.priority] || tag <= q.virtual[at.priority]
+	})
+	maps.DeleteFunc(q.virtual, func(priority int, _ float64) bool { return !awaited[priority] })
 }
 
 // cancel removes a turn as if it had not come: its tenant's later ones move up.
 func (q *turnQueue) cancel(t *Turn) {
-	virtual := q.virtual
+	virtual := q.virtual[t.Priority]
 	q.remove(t)
 	if len(q.turns) == 0 || !t.Since.IsZero() {
 		return
 	}
-	q.virtual = virtual
+	q.virtual[t.Priority] = virtual
 	q.moveUp(t)
-	if last := q.tenants[t.Tenant]; last >= t.tag {
-		q.tenants[t.Tenant] = last - 1
+	if last := q.tenants[t.tenantAt()]; last >= t.tag {
+		q.tenants[t.tenantAt()] = last - 1
 	}
 }
 
-// moveUp has each later turn of a tenant take the place of the one before it,
-// the first that of one that is gone.
+// moveUp has each later turn of a tenant at a priority take the place of the one
+// before it, the first that of one that is gone.
 func (q *turnQueue) moveUp(gone *Turn) {
 	theirs := q.spare[:0]
 	n := 0 // of all others
 	for _, t := range q.turns {
-		if t.Tenant != gone.Tenant || !t.Since.IsZero() {
+		if t.tenantAt() != gone.tenantAt() || !t.Since.IsZero() {
 			q.turns[n] = t
 			n++
 			continue
@@ -98,17 +116,17 @@ func (q *turnQueue) moveUp(gone *Turn) {
 }
 
 func (q *turnQueue) remove(t *Turn) {
-	if t == q.first() {
-		q.virtual = max(q.virtual, t.tag)
-	}
 	at, _ := slices.BinarySearchFunc(q.turns, t, goesBefore)
 	if at == len(q.turns) || q.turns[at] != t {
 		at = slices.Index(q.turns, t) // behind its equals
 	}
+	if at == 0 || q.turns[at-1].Priority != t.Priority { // nobody was passed over for it
+		q.virtual[t.Priority] = max(q.virtual[t.Priority], t.tag)
+	}
 	q.turns = slices.Delete(q.turns, at, at+1)
 	t.queued = false
 	if len(q.turns) == 0 {
-		q.virtual = 0
+		clear(q.virtual)
 		clear(q.tenants)
 	}
 }

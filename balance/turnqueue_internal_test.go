@@ -45,7 +45,7 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 				q.cancel(x)
 				delete(in, x)
 				for y, tag := range in {
-					if x.Since.IsZero() && y.Tenant == x.Tenant && y.Since.IsZero() && tag > gone {
+					if x.Since.IsZero() && y.tenantAt() == x.tenantAt() && y.Since.IsZero() && tag > gone {
 						in[y]--
 					}
 				}
@@ -63,6 +63,21 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 			require.Empty(t, q.spare)
 		}
 	}
+}
+
+// TestTheQueueForgets has tenants and priorities that are never seen again.
+func TestTheQueueForgets(t *testing.T) {
+	var q turnQueue
+	for i := range 10_000 {
+		q.push(&Turn{Tenant: uint64(i), Priority: i})
+		q.push(&Turn{Tenant: uint64(i)})
+		q.push(&Turn{Tenant: uint64(i), Priority: -i})
+		for q.len() > 10 {
+			q.remove(q.first())
+		}
+	}
+	require.LessOrEqual(t, len(q.tenants), 1100)
+	require.LessOrEqual(t, len(q.virtual), 1100)
 }
 
 // BenchmarkAdmitOfALongQueue is a call of Admit where thousands wait, each of which
