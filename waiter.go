@@ -242,6 +242,9 @@ func (p *pool) takeBack(a *waiter, err error) error {
 	defer p.mu.Unlock()
 	now := time.Now()
 	switch {
+	case a.waiting && errors.Is(err, errReleased): // it goes on
+		a.waiting = false
+		p.admission.Release(&a.Turn)
 	case a.waiting:
 		a.waiting = false
 		p.admission.Cancel(&a.Turn)

@@ -74,3 +74,29 @@ func TestATurnThatIsUndoneLeavesNothing(t *testing.T) {
 	p.undo(first, now)
 	assert.Same(t, m.home, first.session.Home())
 }
+
+// TestATurnAtItsBoundHasHadItsTenantsTurn has the first of a tenant's turns leave
+// the queue: one that is sent all the same does not have the next one move up.
+func TestATurnAtItsBoundHasHadItsTenantsTurn(t *testing.T) {
+	for err, next := range map[error]uint64{errReleased: 2, errGivenUp: 1} {
+		r, e := New([]Endpoint{{URL: "http://a"}}, WithResidency(10_000))
+		require.NoError(t, e)
+		p := r.pools.Load().order[0]
+		(*p.members.Load())[0].room.Open = false
+		now := time.Now()
+		var first *waiter
+		for i, tenant := range []uint64{1, 1, 2} {
+			tk := new(ticket)
+			tk.waiter.Turn = balance.Turn{Owner: tk, Tenant: tenant}
+			tk.waiter.waiting, tk.waiter.ready = true, make(chan struct{}, 1)
+			require.True(t, p.admission.Arrive(&tk.waiter.Turn, now.Add(time.Duration(i))))
+			if i == 0 {
+				first = &tk.waiter
+			}
+		}
+		require.Equal(t, err, p.takeBack(first, err))
+		assert.Equal(t, next, p.admission.First().Tenant, "%v", err)
+		assert.Equal(t, 2, p.admission.Waiting())
+		require.NoError(t, r.Close())
+	}
+}
