@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/warmroute/warmroute/metrics"
 )
@@ -87,7 +88,7 @@ func (w *watcher) serves(names map[string]bool) {
 func (r *Router) spreadAdapters(pools []*pool) {
 	endpoints := r.set.Endpoints()
 	for _, p := range pools {
-		all := map[string]bool{}
+		all, changed := map[string]bool{}, false
 		for _, e := range endpoints {
 			w := r.watchers[e.ID]
 			if e.Model != p.model || w == nil {
@@ -99,12 +100,24 @@ func (r *Router) spreadAdapters(pools []*pool) {
 			}
 			for _, m := range *p.members.Load() {
 				if m.Endpoint().URL == e.URL {
-					m.adapters.Store(served)
+					changed = m.adapters.Swap(served) != served || changed
 				}
 			}
 		}
 		p.discovered.Store(&all)
+		if changed {
+			p.adaptersChanged()
+		}
 	}
+}
+
+// adaptersChanged has the turns that wait go to replicas that serve them now, and
+// to no others.
+func (p *pool) adaptersChanged() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepAllAway()
+	p.reopen(time.Now())
 }
 
 // hasAdapters reports whether requests for other models than the pool's own may

@@ -1,7 +1,7 @@
 package warmroute
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -25,7 +25,11 @@ type admission struct {
 	opened time.Time   // when the rooms were last looked at
 	timer  *time.Timer // calls pump
 	armed  time.Time   // when; zero if it is not set
-	waits  *metrics.Histogram
+	// closed says that a room was closed, or is gone, since the queue was last looked
+	// through for turns that no replica takes.
+	closed   bool
+	stranded []*balance.Turn // scratch
+	waits    *metrics.Histogram
 	// overloaded counts turns that were refused.
 	overloaded atomic.Uint64
 }
@@ -105,14 +109,12 @@ func (p *pool) gatherRooms(rooms []*balance.Room, now time.Time) bool {
 // request that it would end need not be the one that is placed.
 func (p *pool) pickCalmly() (m *member, err error) {
 	defer func() {
-		if recover() != nil {
-			m, err = p.leastLoaded(), errPickerPanicked
+		if v := recover(); v != nil {
+			m, err = p.leastLoaded(), fmt.Errorf("picker panicked: %v", v)
 		}
 	}()
 	return p.pick()
 }
-
-var errPickerPanicked = errors.New("picker panicked")
 
 // close ends the timer. Those who wait see for themselves that the router was
 // closed.
@@ -134,8 +136,13 @@ func (p *pool) pump(now time.Time) {
 	for t := a.Admit(now); t != nil; t = a.Admit(now) {
 		p.send(&t.Owner.(*ticket).waiter, now)
 	}
-	for t := a.First(); t != nil && !a.Takes(t.Avoid); t = a.First() {
-		p.release(t) // no use in waiting
+	if a.closed {
+		a.closed = false
+		a.stranded = a.Stranded(a.stranded[:0])
+		for _, t := range a.stranded {
+			p.release(t) // no use in waiting
+		}
+		clear(a.stranded)
 	}
 	wake := a.Wake()
 	if wake.IsZero() || p.router.closed.Load() || !a.armed.IsZero() && !wake.Before(a.armed) {
@@ -170,15 +177,17 @@ const openInterval = 100 * time.Millisecond
 // lost its cache, gives up its residents. The pool's lock is held.
 func (p *pool) openRooms(now time.Time) {
 	p.admission.opened = now
-	sparing := p.spares(now)
+	sparing, sound := p.has(isUp, now), p.has(isSound, now)
 	for _, m := range *p.members.Load() {
+		took := m.room.Open && !m.room.Draining
 		open := m.Reachable(now) && !m.asleep(now) && !m.foreign() && !m.wedged(now) && !m.Removed() && !m.Found(replica.Draining)
 		cold, opens := m.evidence.coldSince.Load(), m.BreakerOpens()
 		if m.room.Open && !open || cold != m.roomColdSince || opens != m.roomOpens {
 			p.admission.Evict(m.room)
 		}
 		m.room.Open = open && m.Allows(now)
-		m.room.Draining = m.Draining() || m.Held(now) || sparing && m.Found(replica.Suspect)
+		m.room.Draining = m.Draining() || sound && m.Held(now) || sparing && m.Found(replica.Suspect)
+		p.admission.closed = p.admission.closed || took && !(m.room.Open && !m.room.Draining)
 		m.roomColdSince, m.roomOpens = cold, opens
 		if !m.fresh(now) {
 			m.room.Others = 0 // a stale page has no vote
@@ -192,7 +201,9 @@ func (p *pool) openRooms(now time.Time) {
 func (p *pool) closeProbed(m *member, now time.Time) {
 	for _, o := range *p.members.Load() {
 		if o == m || o.SameEndpoint(m.Replica) {
-			o.room.Open = o.room.Open && o.Allows(now)
+			took := o.room.Open
+			o.room.Open = took && o.Allows(now)
+			p.admission.closed = p.admission.closed || took && !o.room.Open
 		}
 	}
 }

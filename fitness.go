@@ -24,10 +24,10 @@ func (p *pool) gatherFittest(w *pick, now time.Time, reach reach) bool {
 	return p.gather(w, now, reach, isUp) || p.gather(w, now, reach, isSound) || p.gather(w, now, reach, isThere)
 }
 
-// spares reports whether the pool has a replica to spare the suspect ones new
-// conversations.
-func (p *pool) spares(now time.Time) bool {
+// has reports whether the pool has a replica that takes requests and is as fit as
+// that, to spare less fit ones new conversations.
+func (p *pool) has(fits func(*member, time.Time) bool, now time.Time) bool {
 	return slices.ContainsFunc(*p.members.Load(), func(m *member) bool {
-		return m.available(now) && isUp(m, now) && !m.Removed()
+		return m.available(now) && fits(m, now) && !m.Removed()
 	})
 }

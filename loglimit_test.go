@@ -133,6 +133,20 @@ func TestAPickerThatFailsForResidentsIsLogged(t *testing.T) {
 	})
 }
 
+// One that panics for a turn that is another's ends nobody's request, and what it
+// panicked with is logged.
+func TestAPickerThatPanicsForResidentsIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		r := newRouter(t, at("http://a", "http://b"), warmroute.WithResidency(1000),
+			warmroute.WithLogger(slog.New(j)), warmroute.WithPicker(func() balance.Picker { return &brokenPicker{n: 2} }))
+		route(t, r, large("")).Done(warmroute.Result{})
+		synctest.Wait()
+		assert.Contains(t, j.String(), `err="picker panicked: picker"`)
+		assert.Equal(t, uint64(1), r.Stats().Pools[0].Requests.PickerErrors)
+	})
+}
+
 // Pages that stay as they are say what is wrong with them once.
 func TestAPageThatStaysBrokenIsLoggedOnce(t *testing.T) {
 	for name, tc := range map[string]struct{ page, message string }{

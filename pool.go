@@ -163,6 +163,7 @@ func (p *pool) replace(next, gone []*member) {
 	for _, m := range gone {
 		p.admission.Leave(m.room)
 	}
+	p.keepAllAway()
 	p.reopen(time.Now())
 }
 
@@ -179,11 +180,7 @@ func (p *pool) route(ctx context.Context, req *Request, now time.Time) (Lease, e
 		return p.place(req, &w)
 	}
 	if m := p.keeper(req, &w, now); m != nil {
-		m.Begin()
-		if w.passage, _ = m.Admit(now); w.passage.Probe() {
-			p.roomsProbed(m, now)
-		}
-		return newLease(p, m, &w, Sticky), nil
+		return p.keep(req, &w, m, now), nil
 	}
 	var home *member
 	if p.affinity.Load() {

@@ -31,8 +31,8 @@ type EnqueueEvent struct {
 	Keyed bool
 	// Waiting is the number of turns in the queue, this one among them.
 	Waiting int
-	// Bound is how long it may wait yet: [WithMaxWait], less what it waited before
-	// another attempt.
+	// Bound is how long it may wait yet: [WithMaxWait], less the time since it first
+	// came if this is another attempt; at least 0.
 	Bound time.Duration
 }
 
@@ -124,7 +124,7 @@ func (p *pool) waitTold(ctx context.Context, a *waiter) error {
 		}
 	}()
 	for _, hook := range h.enqueue {
-		hook.OnEnqueue(ctx, EnqueueEvent{Model: p.model, Keyed: a.session != nil, Waiting: a.queueLen, Bound: a.left - boundSlack})
+		hook.OnEnqueue(ctx, EnqueueEvent{Model: p.model, Keyed: a.session != nil, Waiting: a.queueLen, Bound: max(0, a.left-boundSlack)})
 	}
 	reason, err := p.wait(ctx, a)
 	waiting, sent = false, err == nil

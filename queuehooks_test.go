@@ -376,7 +376,7 @@ func TestAPanickingHookKeepsNoProbe(t *testing.T) {
 		broken := first.Replica()
 		first.Done(warmroute.Result{Err: errReset})
 		for replicaStats(t, r, broken.Name()).State == replica.Up {
-			lease := route(t, r, large("1"))
+			lease := route(t, r, large(""))
 			if lease.Replica() != broken {
 				serve(lease, 0)
 				continue
@@ -403,6 +403,40 @@ func TestAPanickingHookKeepsNoProbe(t *testing.T) {
 		serve(probe, 0)
 		serve(other, 0)
 		assert.Equal(t, replica.Up, replicaStats(t, r, broken.Name()).State)
+		idleAgain(t, r)
+	})
+}
+
+// A request whose first attempt took longer than it may wait does not wait for
+// another, and its bound is not in the past.
+func TestASecondAttemptAfterTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		r := tight(t, at("http://a", "http://b"), warmroute.WithHooks(d), warmroute.WithMaxWait(2*time.Second))
+		d.router = r
+		busy := route(t, r, large("busy"))
+		transport := r.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Host == busy.Replica().URL().Host {
+				return answer(200, tracked("x")), nil
+			}
+			time.Sleep(3 * time.Second)
+			return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+		}))
+		d.take()
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		time.AfterFunc(2990*time.Millisecond, func() { // those that are overdue are looked for
+			_, err := r.Route(ctx, large("other"))
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+		req := post(t, strings.NewReader(`{"x":"`+strings.Repeat("x", 3600)+`"}`)).WithContext(as(t.Context(), "me"))
+		resp, err := transport.RoundTrip(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		leave()
+		synctest.Wait()
+		assert.Contains(t, d.take(), "me waits as 2 for 0s keyed false")
+		serve(busy, 0)
 		idleAgain(t, r)
 	})
 }

@@ -186,5 +186,8 @@ func TestContractNoGoroutineIsLeft(t *testing.T) {
 	server.CloseClientConnections()
 	server.Close()
 	transport.CloseIdleConnections()
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before && inFlight(t, router) == 0 }, 10*time.Second, 5*time.Millisecond)
+	assert.Eventually(t, func() bool {
+		return runtime.NumGoroutine() <= before && router.Stats().Pools[0].InFlight == 0
+	}, 10*time.Second, 5*time.Millisecond)
+	assert.Zero(t, inFlight(t, router))
 }

@@ -24,7 +24,8 @@ const (
 	// load, whether its cache can be there or not.
 	ResidencyOff Residency = 0
 	// ResidencyAuto keeps residents on replicas whose capacity the engine tells
-	// (vllm:cache_config_info). Where it does not, it is as off.
+	// (vllm:cache_config_info). One that has not told it is taken to hold as much as
+	// the smallest of its pool that have; where none has, it is as off.
 	ResidencyAuto Residency = math.MinInt
 )
 

@@ -95,6 +95,23 @@ func (p *pool) keeper(req *Request, w *pick, now time.Time) *member {
 	return p.homeOf(w, now)
 }
 
+// keep routes a request to its keeper.
+func (p *pool) keep(req *Request, w *pick, m *member, now time.Time) Lease {
+	m.Begin()
+	if p.admits(req) { // it takes up room like others
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.router.clock.Running() {
+			now = time.Now() // exact
+		}
+		w.passage = p.passage(m, now)
+		p.pass(req, w, m, now)
+	} else if w.passage, _ = m.Admit(now); w.passage.Probe() {
+		p.roomsProbed(m, now)
+	}
+	return newLease(p, m, w, Sticky)
+}
+
 // previousResponse is the response that the request continues, as the body says.
 func (in *inspection) previousResponse(keyed bool) string {
 	const field = "previous_response_id"

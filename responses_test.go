@@ -331,3 +331,29 @@ func TestAContinuedResponseWaitsForNoRoom(t *testing.T) {
 		assert.Zero(t, inFlight(t, router))
 	})
 }
+
+// A request that goes where its response is kept waits for nothing, and takes up
+// room there like others.
+func TestContinuedResponsesTakeUpRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := tight(t, at("http://a"))
+		first := route(t, r, large("s"))
+		first.Produced("resp_1")
+		serve(first, 0)
+		next := large("")
+		next.PreviousResponse = "resp_1"
+		kept, err := r.TryRoute(next)
+		require.NoError(t, err)
+		assert.Equal(t, warmroute.Sticky, kept.Outcome())
+		time.Sleep(5 * time.Second)
+		w := begin(t.Context(), t, r, large("other"))
+		require.True(t, w.waits(), "there is no room beside it")
+		parallel, err := r.TryRoute(next)
+		require.NoError(t, err)
+		serve(kept, 900)
+		serve(parallel, 900)
+		time.Sleep(time.Second)
+		serve(w.went(), 0)
+		idleAgain(t, r)
+	})
+}

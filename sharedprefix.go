@@ -76,6 +76,13 @@ func (p *pool) lookAhead(req *Request, w *pick, home *member) {
 // held.
 func (m *member) wasSent(prefix *balance.Prefix, now time.Time) { m.recent().Add(prefix, now) }
 
+// wasNotSent takes back what wasSent noted at a time. The pool's lock is held.
+func (m *member) wasNotSent(prefix *balance.Prefix, at time.Time) {
+	if m.evidence.coldSince.Load() <= at.UnixNano() { // else it was forgotten since
+		m.recent().Remove(prefix, at)
+	}
+}
+
 // recent is the member's log, which there is with [WithSharedPrefix]: empty if the
 // cache was lost since as a whole. The pool's lock is held.
 func (m *member) recent() *balance.PrefixLog {

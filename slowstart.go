@@ -63,8 +63,15 @@ func (s *slow) offers(ramp float64, n int) bool {
 	return s.credit >= 1
 }
 
-// took counts a placement that the member was given.
-func (s *slow) took() { s.credit = max(0, s.credit-1) }
+// took counts a placement that the member was given, and returns what it cost.
+func (s *slow) took() (cost float64) {
+	cost = min(1, s.credit)
+	s.credit -= cost
+	return cost
+}
+
+// tookNot takes a placement back that cost so much.
+func (s *slow) tookNot(cost float64) { s.credit = min(1, s.credit+cost) }
 
 // holdBack takes members in their slow start off the candidates, unless nobody
 // else has time for the request. The pool's lock is held.

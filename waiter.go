@@ -17,9 +17,13 @@ import (
 type waiter struct {
 	balance.Turn
 	request  balance.Request // for a picker of the user's own
+	tried    []*replica.Replica
+	avoid    []*replica.Replica
+	adapter  string
 	parent   *member
 	session  *affinity.Session[*member]
-	bound    bool // by this turn
+	bound    bool    // by this turn
+	cost     float64 // of its place, in the member's slow start
 	prefix   balance.Prefix
 	placing  bool // as in pick
 	admitted bool // the turn is the admission's until it is finished
@@ -131,13 +135,8 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			a.request.Parent = p.router.hasher.hash(p.key(req, req.Parent))
 		}
 	}
-	if len(w.tried) > 0 || len(w.avoid) > 0 || w.adapter != "" {
-		for _, m := range *p.members.Load() {
-			if w.excludes(m) || !p.serves(m, w.adapter) {
-				a.Avoid = append(a.Avoid, m.room)
-			}
-		}
-	}
+	a.tried, a.avoid, a.adapter = w.tried, w.avoid, w.adapter
+	p.keepAway(a)
 	if a.Home == nil && !p.admission.Takes(a.Avoid) {
 		return errReleased
 	}
@@ -156,6 +155,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 			// Better there than in the queue.
 			a.Avoid = a.Avoid[:avoid]
 			p.pump(now)
+		}
+		if a.member == nil && !a.released && !p.admission.Takes(a.Avoid) {
+			p.release(&a.Turn) // its home is not to be had, nor is another
 		}
 	case home != nil && home.room == a.Room():
 		p.begin(a, home, now)
@@ -179,6 +181,29 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		a.queueLen = p.admission.Waiting()
 	}
 	return nil
+}
+
+// keepAway has a turn avoid the replicas that it must not go to. The pool's lock
+// is held.
+func (p *pool) keepAway(a *waiter) {
+	a.Avoid = a.Avoid[:0]
+	if len(a.tried) == 0 && len(a.avoid) == 0 && a.adapter == "" {
+		return
+	}
+	for _, m := range *p.members.Load() {
+		if triedAlready(m, a.tried) || isAvoided(m, a.avoid) || !p.serves(m, a.adapter) {
+			a.Avoid = append(a.Avoid, m.room)
+		}
+	}
+}
+
+// keepAllAway is keepAway for those that wait, to be called when replicas have
+// come, or serve other adapters than before. The pool's lock is held.
+func (p *pool) keepAllAway() {
+	for t := range p.admission.Queued() {
+		p.keepAway(&t.Owner.(*ticket).waiter)
+	}
+	p.admission.closed = true // to those that avoid it now
 }
 
 // boundSlack is how much later than its bound a turn that waits is released: so
@@ -217,6 +242,9 @@ func (p *pool) takeBack(a *waiter, err error) error {
 	defer p.mu.Unlock()
 	now := time.Now()
 	switch {
+	case a.waiting && errors.Is(err, errReleased): // it goes on
+		a.waiting = false
+		p.admission.Release(&a.Turn)
 	case a.waiting:
 		a.waiting = false
 		p.admission.Cancel(&a.Turn)
@@ -246,12 +274,20 @@ func (p *pool) unsend(a *waiter) {
 // undo takes a turn that was sent, and is not to go on, off its replica. The
 // pool's lock is held.
 func (p *pool) undo(a *waiter, now time.Time) {
-	a.member.End()
-	a.member.Released(a.passage)
+	m := a.member
+	m.End()
+	m.Released(a.passage)
 	if a.passage.Probe() {
 		p.openRooms(now) // another can be one
 	}
+	m.slow.tookNot(a.cost)
+	if a.placing {
+		m.wasNotSent(&a.prefix, a.sent)
+	}
 	p.admission.Finish(&a.Turn, balance.Served{Failed: true}, now)
+	if a.bound && p.admission.Place(a.Session) != m.room { // nor is another of its turns there
+		p.table.UnbindCold(a.session, m.home)
+	}
 }
 
 // send counts a turn that was given a room in flight there, and wakes its
@@ -273,7 +309,7 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 	m.Begin()
 	a.passage = p.passage(m, now)
 	if a.session == nil || a.session.Home() != m.home {
-		m.slow.took()
+		a.cost = m.slow.took()
 	}
 	if s := a.session; s != nil && s.Home() == nil { // its other requests follow
 		p.table.Bind(s, m.home, now)
@@ -286,7 +322,7 @@ func (p *pool) begin(a *waiter, m *member, now time.Time) {
 // pool's lock is held.
 func (p *pool) release(t *balance.Turn) {
 	a := &t.Owner.(*ticket).waiter
-	p.admission.Cancel(t)
+	p.admission.Release(t)
 	a.released = true
 	a.wake()
 }

@@ -287,6 +287,17 @@ func (t *Table[H]) Unbind(s *Session[H], home *Home[H]) {
 	}
 }
 
+// UnbindCold is Unbind if no answer of home has begun since it was bound: what
+// was to be cached there will not be.
+func (t *Table[H]) UnbindCold(s *Session[H], home *Home[H]) {
+	sh := t.shardOf(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s.home.Load() == home && !s.is(warm) {
+		s.unbind(sh.id)
+	}
+}
+
 // Peek returns the home of the key's conversation, nil if it has none, without
 // counting as a use of it.
 func (t *Table[H]) Peek(key string, now time.Time) *Home[H] {

@@ -1,7 +1,9 @@
 package balance
 
 import (
+	"iter"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -35,8 +37,7 @@ type Admission struct {
 	turn      time.Duration // running mean of a turn's time on a replica
 	rate      float64       // prefill, computed tokens a second
 	wake      time.Time
-	fit, near []*Room // scratch, as is skipped
-	skipped   []*Turn
+	fit, near []*Room // scratch
 	late      []*Turn // that have waited as long as they may, when last was looked for some
 	overdueAt time.Time
 }
@@ -121,10 +122,7 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 		c = &conversation{key: t.Session}
 		a.conversations[t.Session] = c
 	}
-	if c.turns == 0 && !c.endedAt.IsZero() {
-		a.gaps.add(now.Sub(c.endedAt))
-		c.endedAt = time.Time{}
-	}
+	a.goesOn(c, now.Sub(c.endedAt))
 	t.conv = c
 	c.turns++
 	// An engine refuses what is larger than its cache: the estimate is wrong.
@@ -261,8 +259,8 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		r.prefilled(t)
 	}
 	t.answered = true
-	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && (s.Prompt > c || s.Completion > c) {
-		s.Known = false // no engine counts that
+	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && max(s.Prompt, s.Completion) > most*c {
+		s.Known = false // no engine counts that, however much its capacity is misjudged
 	}
 	resident := c.room == r && c.stay == t.stay
 	if s.Known && !s.Failed {
@@ -281,7 +279,10 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		}
 	}
 	if resident || c.room == nil {
-		c.last, c.idleAt = r, now
+		c.idleAt = now
+		if !s.Failed || s.Known { // else nothing of it is there
+			c.last = r
+		}
 	}
 	if resident {
 		r.stop(c, t.beside)
@@ -297,9 +298,21 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		}
 	}
 	if c.turns == 1 {
-		c.endedAt = now
+		c.endedAt, c.failed = now, s.Failed
 	}
 	a.leave(t)
+}
+
+// goesOn notes that a conversation whose last turn has ended has paused for so
+// long. What comes after a turn that failed is another attempt at it, and no pause.
+func (a *Admission) goesOn(c *conversation, pause time.Duration) {
+	if c.turns > 0 || c.endedAt.IsZero() {
+		return
+	}
+	if !c.failed {
+		a.gaps.add(pause)
+	}
+	c.endedAt = time.Time{}
 }
 
 // givesUp reports whether a resident whose turn has ended gives its place up to
@@ -342,6 +355,31 @@ func (a *Admission) Cancel(t *Turn) {
 	}
 }
 
+// Release takes a turn that waits out of the queue, whose caller sends it
+// otherwise: to its tenant it counts as served.
+func (a *Admission) Release(t *Turn) {
+	if t.queued {
+		a.queue.remove(t)
+		a.leave(t)
+	}
+}
+
+// Queued returns the turns that wait, in their order. None may come or go until
+// it is done, but for Avoid they are not to be changed.
+func (a *Admission) Queued() iter.Seq[*Turn] { return slices.Values(a.queue.turns) }
+
+// Stranded appends to turns those in the queue that wait for nothing, since no
+// replica takes them, in no order.
+func (a *Admission) Stranded(turns []*Turn) []*Turn {
+	taken := a.Takes(nil)
+	for _, t := range a.queue.turns {
+		if !taken || len(t.Avoid) > 0 && !a.Takes(t.Avoid) {
+			turns = append(turns, t)
+		}
+	}
+	return turns
+}
+
 // leave has a turn be over.
 func (a *Admission) leave(t *Turn) {
 	c := t.conv
@@ -382,10 +420,7 @@ func (a *Admission) Tick(now time.Time) {
 			continue
 		}
 		c.listed = false
-		if c.turns == 0 && !c.endedAt.IsZero() { // else it came back, and was refused or gave up
-			a.gaps.add(math.MaxInt64)
-			c.endedAt = time.Time{}
-		}
+		a.goesOn(c, math.MaxInt64) // unless it came back, and was refused or gave up
 		a.forget(c)
 	}
 	clear(a.ended[len(kept):])

@@ -168,6 +168,37 @@ func TestWhatComesBackIsNotShared(t *testing.T) {
 	assert.LessOrEqual(t, sent, 4, "fifteen thousand tokens each on sixty thousand")
 }
 
+// TestUrgentTurnsCostOtherTenantsNothing has a tenant of many urgent turns, and two
+// that wait behind them: these have their turns one after another.
+func TestUrgentTurnsCostOtherTenantsNothing(t *testing.T) {
+	g := newGate(t, balance.AdmissionConfig{}, 10_000)
+	running := g.arrive(100, 9000)
+	g.FirstByte(running, g.now)
+	come := func(session, tenant uint64, priority int) {
+		g.come(&balance.Turn{Session: session, Tenant: tenant, Priority: priority, PromptTokens: 9000})
+	}
+	next := func() uint64 {
+		g.sent = nil
+		g.finish(running, 0)
+		g.pass(2 * time.Second)
+		require.Len(t, g.sent, 1)
+		running = g.sent[0]
+		return running.Session
+	}
+	for s := range uint64(4) {
+		come(10+s, 1, 0)
+	}
+	for s := range uint64(6) {
+		come(20+s, 2, -1)
+	}
+	for range 5 {
+		require.Less(t, uint64(19), next())
+	}
+	come(30, 3, 0)
+	come(31, 3, 0)
+	assert.Equal(t, []uint64{25, 10, 30, 11, 31, 12, 13}, []uint64{next(), next(), next(), next(), next(), next(), next()})
+}
+
 // TestATenantThatComesLateIsNotServedFirstForLong is about who comes when.
 func TestATenantThatComesLateIsNotServedFirstForLong(t *testing.T) {
 	g := newGate(t, balance.AdmissionConfig{}, 10_000)

@@ -16,7 +16,8 @@ const (
 // are served.
 type AdmissionConfig struct {
 	// Capacity is the number of KV cache tokens of each replica; 0 takes what
-	// [Room.SetCapacity] says, and as long as that says nothing every turn may go.
+	// [Room.SetCapacity] says, and as long as that says nothing of any replica every
+	// turn may go.
 	Capacity int
 	// Turnover is how readily a resident gives its place up to turns that wait,
 	// 0 to 1. At 0 it keeps it until its conversation pauses: the most tokens a

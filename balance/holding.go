@@ -81,6 +81,8 @@ func (g *gaps) returns(pause time.Duration) float64 {
 type waits struct {
 	sum, weight float64 // seconds, turns
 	at          time.Time
+	asked       time.Time // when the mean was last asked for, and what it was, if none was added since
+	answer      time.Duration
 }
 
 func (w *waits) decay(now time.Time) (sum, weight float64) {
@@ -95,13 +97,16 @@ func (w *waits) add(wait time.Duration, now time.Time) {
 	w.sum, w.weight = w.decay(now)
 	w.sum += max(0, wait.Seconds())
 	w.weight++
-	w.at = now
+	w.at, w.asked = now, time.Time{}
 }
 
 func (w *waits) mean(now time.Time) time.Duration {
-	sum, weight := w.decay(now)
-	if weight < 1 {
-		return 0
+	if !w.asked.IsZero() && w.asked.Equal(now) {
+		return w.answer // it is asked for each room of each turn that waits
 	}
-	return time.Duration(sum / weight * float64(time.Second))
+	w.asked, w.answer = now, 0
+	if sum, weight := w.decay(now); weight >= 1 {
+		w.answer = time.Duration(sum / weight * float64(time.Second))
+	}
+	return w.answer
 }

@@ -133,3 +133,72 @@ func TestWhoComesBackAndIsTurnedAwayMakesNoPause(t *testing.T) {
 	assert.Equal(t, 5, a.gaps.n, "the other three have not")
 	assert.Len(t, a.conversations, 1)
 }
+
+// TestWhatComesAfterAFailedTurnIsNoPause has turns that were not served be sent
+// again, at once or never: nobody thought meanwhile.
+func TestWhatComesAfterAFailedTurnIsNoPause(t *testing.T) {
+	for name, passes := range map[string]bool{"admitted": false, "passed": true} {
+		t.Run(name, func(t *testing.T) {
+			a, err := NewAdmission(AdmissionConfig{})
+			require.NoError(t, err)
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			r := a.Join()
+			r.SetCapacity(10_000, true)
+			turn := func(s Served) {
+				now = now.Add(25 * time.Millisecond)
+				turn := &Turn{Session: 1, PromptTokens: 1000}
+				if passes && a.conversations[1] != nil && a.conversations[1].room == r {
+					a.Pass(turn, r, now)
+				} else {
+					require.True(t, a.Arrive(turn, now))
+					if turn.Room() == nil {
+						require.Same(t, turn, a.Admit(now))
+					}
+				}
+				a.Finish(turn, s, now)
+			}
+			served := Served{Prompt: 1000, Completion: 10, Known: true, Measured: true}
+			turn(Served{Failed: true})
+			require.Len(t, a.conversations, 1, "it is remembered all the same")
+			turn(Served{Failed: true})
+			turn(served)
+			require.Zero(t, a.gaps.n, "two attempts and then the turn")
+			turn(served)
+			require.Equal(t, 1, a.gaps.n, "a pause")
+			turn(Served{Failed: true})
+			require.Equal(t, 2, a.gaps.n, "one before it fails")
+			a.Tick(now.Add(2 * maxHold))
+			assert.Equal(t, 2, a.gaps.n, "who does not try again has not ended for lack of interest")
+			a.Tick(now.Add(2 * longestIdle))
+			assert.Empty(t, a.conversations)
+			assert.Empty(t, a.ended)
+		})
+	}
+}
+
+// TestAFailedTurnLeavesNothingToGoBackTo has a conversation be sent elsewhere in
+// vain: its cache is where it was before.
+func TestAFailedTurnLeavesNothingToGoBackTo(t *testing.T) {
+	a, err := NewAdmission(AdmissionConfig{})
+	require.NoError(t, err)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	home, other := a.Join(), a.Join()
+	home.SetCapacity(10_000, true)
+	other.SetCapacity(10_000, true)
+	send := func(s Served, avoid ...*Room) *Room {
+		now = now.Add(time.Second)
+		turn := &Turn{Session: 1, PromptTokens: 1000, Avoid: avoid}
+		require.True(t, a.Arrive(turn, now))
+		if turn.Room() == nil {
+			require.Same(t, turn, a.Admit(now))
+		}
+		a.Finish(turn, s, now)
+		return turn.Room()
+	}
+	served := Served{Prompt: 1000, Completion: 10, Known: true, Measured: true}
+	require.Same(t, home, send(served, other))
+	require.Same(t, other, send(Served{Failed: true}, home))
+	assert.Same(t, home, send(served))
+	require.Same(t, other, send(Served{Failed: true, Prompt: 1000, Known: true}, home))
+	assert.Same(t, other, send(served), "it was computed there")
+}

@@ -1,6 +1,9 @@
 package balance
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // next finds the turn that is to go next, and where. One behind the first may go
 // only where none before it could go if there was room, so that nobody is
@@ -23,25 +26,23 @@ func (a *Admission) next(now time.Time) (*Turn, *Room) {
 	for _, r := range a.rooms {
 		r.claimed = false
 	}
-	skipped := a.skipped[:0]
-	defer func() {
-		for _, t := range skipped {
-			a.queue.putBack(t)
+	tooLarge := math.MaxInt // the footprint that no room is left for, of turns that may go anywhere
+	for _, t := range a.queue.turns[:min(a.queue.len(), mostSkipped)] {
+		if !a.mayEnterAny(t) {
+			continue
 		}
-		clear(skipped)
-		a.skipped = skipped[:0]
-	}()
-	for t := a.queue.first(); t != nil && len(skipped) < mostSkipped; t = a.queue.first() {
-		if a.mayEnterAny(t) {
+		anywhere := t.conv.room == nil && (t.Home == nil || !t.Home.Draining)
+		if t.footprint < tooLarge || !anywhere {
 			if r := a.place(t, now); r != nil {
 				return t, r
 			}
-			if !a.claim(t, now) {
-				break
+			if anywhere && len(t.Avoid) == 0 && len(a.fit) == 0 {
+				tooLarge = t.footprint // nor is there for a larger one, or one that may not go everywhere
 			}
 		}
-		a.queue.takeOut(t)
-		skipped = append(skipped, t)
+		if !a.claim(t, now) {
+			break
+		}
 	}
 	return nil, nil
 }

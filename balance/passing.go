@@ -16,10 +16,7 @@ func (a *Admission) Pass(t *Turn, r *Room, now time.Time) {
 			t.Home = r // it need not be new: what it finds cached may be its own
 		}
 	}
-	if c.turns == 0 && !c.endedAt.IsZero() {
-		a.gaps.add(now.Sub(c.endedAt))
-		c.endedAt = time.Time{}
-	}
+	a.goesOn(c, now.Sub(c.endedAt))
 	t.conv = c
 	c.turns++
 	t.footprint = min(a.sizes.footprint(c, t), max(a.largest(), leastFootprint))

@@ -77,6 +77,20 @@ func (l *PrefixLog) Add(p *Prefix, now time.Time) {
 	}
 }
 
+// Remove takes back an [PrefixLog.Add] of that time: the conversation was not
+// placed after all. What was sent before it counts as last sent then.
+func (l *PrefixLog) Remove(p *Prefix, added time.Time) {
+	at := added.UnixNano()
+	l.total.remove(at)
+	for _, h := range p.Hashes {
+		if e := l.find(h); e != nil {
+			if e.sent.remove(at); e.sent.count == 0 {
+				*e = loggedPrefix{}
+			}
+		}
+	}
+}
+
 // entry finds a hash, or makes room for it in place of the one of its set that
 // was not sent for longest.
 func (l *PrefixLog) entry(hash uint64) *loggedPrefix {

@@ -118,3 +118,26 @@ func TestPrefixTokens(t *testing.T) {
 		assert.Equal(t, want, none.Tokens(i))
 	}
 }
+
+// TestAPrefixThatWasNotSentAfterAll takes placements back, each at the time that
+// it was noted.
+func TestAPrefixThatWasNotSentAfterAll(t *testing.T) {
+	var log balance.PrefixLog
+	p, half := prefixOf(1, 2), now.Add(balance.PrefixHalfLife)
+	log.Add(p, now)
+	log.Add(prefixOf(1, 3), half)
+	log.Remove(p, now)
+	assert.InDelta(t, 1., log.Total(half), 1e-9)
+	assert.InDelta(t, 1., log.Count(p, 0, half), 1e-9)
+	step, age := log.Longest(p, half)
+	assert.Equal(t, 0, step, "the rest of it is nowhere")
+	assert.Zero(t, age)
+	log.Remove(prefixOf(1, 3), half)
+	step, _ = log.Longest(p, half)
+	assert.Equal(t, -1, step)
+	assert.Zero(t, log.Total(half))
+	log.Remove(p, half)
+	assert.Zero(t, log.Total(half), "there is nothing more to take back")
+	log.Add(p, half)
+	assert.InDelta(t, 1., log.Count(p, 1, half), 1e-9)
+}

@@ -41,9 +41,16 @@ type Room struct {
 }
 
 // SetCapacity says how many tokens the replica's KV cache holds, 0 if that is
-// not known. exact says that it is the engine's own figure, and not derived from
-// something else: a little more is then never tried.
-func (r *Room) SetCapacity(tokens int, exact bool) { r.capacity, r.exact = tokens, exact }
+// not known: then it is taken to hold as many as the smallest of those that are
+// known, until what is found in it says otherwise. exact says that it is the
+// engine's own figure, and not derived from something else: a little more is then
+// never tried.
+func (r *Room) SetCapacity(tokens int, exact bool) {
+	if r.capacity == 0 && tokens > 0 {
+		r.kappa = 1 // was of a guess
+	}
+	r.capacity, r.exact = tokens, exact
+}
 
 // Residents is the number of conversations that have their place here.
 func (r *Room) Residents() int { return r.busy + r.idle.n }
@@ -59,6 +66,7 @@ type conversation struct {
 	key      uint64
 	turns    int // waiting or in flight
 	endedAt  time.Time
+	failed   bool // the turn that ended then
 	listed   bool // among Admission.ended
 	estimate int  // of the last prompt that was measured, as its turn gave it
 	prompt   int  // tokens of the last turn, 0 before its end
@@ -205,7 +213,8 @@ func (a *Admission) trim(r *Room) {
 	}
 }
 
-// Bounds reports whether the capacity of a replica is known.
+// Bounds reports whether the capacity of a replica is known, or another's that it
+// is taken to have as well.
 func (a *Admission) Bounds(r *Room) bool { return a.capacityOf(r) > 0 }
 
 // forgetIdle takes the places of those that have been idle for very long, or for
@@ -220,11 +229,22 @@ func (a *Admission) forgetIdle(r *Room, now time.Time) {
 	}
 }
 
+// capacityOf is the capacity of a replica in tokens, 0 if none is known. One that
+// has not told its own yet would otherwise be sent the whole queue when it comes.
 func (a *Admission) capacityOf(r *Room) int {
-	if a.cfg.Capacity > 0 {
+	switch {
+	case a.cfg.Capacity > 0:
 		return a.cfg.Capacity
+	case r.capacity > 0:
+		return r.capacity
 	}
-	return r.capacity
+	least := 0
+	for _, other := range a.rooms {
+		if c := other.capacity; c > 0 && (least == 0 || c < least) {
+			least = c
+		}
+	}
+	return least
 }
 
 // limit is the number of tokens that residents may take up: a little more than
@@ -255,6 +275,14 @@ func (a *Admission) Takes(avoid []*Room) bool {
 		}
 	}
 	return false
+}
+
+// Place is the replica that a conversation has its place on, nil if it has none.
+func (a *Admission) Place(session uint64) *Room {
+	if c := a.conversations[session]; c != nil {
+		return c.room
+	}
+	return nil
 }
 
 // Evict takes the places of all residents of a replica: its cache is lost, or it

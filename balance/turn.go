@@ -42,7 +42,6 @@ type Turn struct {
 	prefill        time.Duration // of a cold turn, from its sending to its first byte
 	queued         bool
 	tag            float64 // its place among tenants
-	index          int     // in the queue's heap
 }
 
 // Room is the replica that the turn was sent to, nil while it waits.

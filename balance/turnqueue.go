@@ -1,19 +1,29 @@
 package balance
 
 import (
-	"container/heap"
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
 
 // turnQueue is the turns that wait: by priority, then tenants in turn, then the
-// oldest first.
+// oldest first. They are sorted, and no heap, since those that cannot go are
+// passed over in that order time and again.
 type turnQueue struct {
-	turns   turnHeap
-	virtual float64            // the tag of the last turn that left
-	tenants map[uint64]float64 // the tag of each tenant's last turn that came; some are behind virtual
-
+	turns   []*Turn
+	spare   []*Turn              // scratch
+	virtual map[int]float64      // for each priority the tag of the last turn that left in its order
+	tenants map[tenantAt]float64 // the tag of each tenant's last turn that came; some are behind virtual
 }
+
+// tenantAt is a tenant at a priority: at each of them tenants have their turns.
+type tenantAt struct {
+	priority int
+	tenant   uint64
+}
+
+func (t *Turn) tenantAt() tenantAt { return tenantAt{t.Priority, t.Tenant} }
 
 func (q *turnQueue) len() int { return len(q.turns) }
 
@@ -29,63 +39,97 @@ func (q *turnQueue) first() *Turn {
 // several each has a turn of its own in every round.
 func (q *turnQueue) push(t *Turn) {
 	if q.tenants == nil {
-		q.tenants = map[uint64]float64{}
+		q.virtual, q.tenants = map[int]float64{}, map[tenantAt]float64{}
 	}
 	if t.Since.IsZero() {
-		t.tag = max(q.virtual, q.tenants[t.Tenant]) + 1
-		q.tenants[t.Tenant] = t.tag
+		t.tag = max(q.virtual[t.Priority], q.tenants[t.tenantAt()]) + 1
+		q.tenants[t.tenantAt()] = t.tag
 	} else {
-		t.tag = q.virtual // it had its turn
+		t.tag = q.virtual[t.Priority] // it had its turn
 	}
 	t.queued = true
-	heap.Push(&q.turns, t)
-	if len(q.tenants) > 2*len(q.turns)+1000 {
-		for tenant, tag := range q.tenants {
-			if tag <= q.virtual {
-				delete(q.tenants, tenant)
-			}
-		}
+	at, _ := slices.BinarySearchFunc(q.turns, t, func(other, t *Turn) int {
+		return cmp.Or(goesBefore(other, t), -1) // behind its equals
+	})
+	q.turns = slices.Insert(q.turns, at, t)
+	if max(len(q.tenants), len(q.virtual)) > 2*len(q.turns)+1000 {
+		q.forget()
 	}
+}
+
+// forget lets go of what says nothing any more: of tenants that are behind, and of
+// priorities that nobody waits at.
+func (q *turnQueue) forget() {
+	awaited := map[int]bool{}
+	for _, t := range q.turns {
+		awaited[t.Priority] = true
+	}
+	maps.DeleteFunc(q.tenants, func(at tenantAt, tag float64) bool {
+		return !awaited[at.priority] || tag <= q.virtual[at.priority]
+	})
+	maps.DeleteFunc(q.virtual, func(priority int, _ float64) bool { return !awaited[priority] })
 }
 
 // cancel removes a turn as if it had not come: its tenant's later ones move up.
 func (q *turnQueue) cancel(t *Turn) {
-	virtual := q.virtual
+	virtual := q.virtual[t.Priority]
 	q.remove(t)
 	if len(q.turns) == 0 || !t.Since.IsZero() {
 		return
 	}
-	q.virtual = virtual
-	moved := false
-	for _, later := range q.turns {
-		if later.Tenant == t.Tenant && later.Since.IsZero() && later.tag > t.tag {
-			later.tag--
-			moved = true
+	q.virtual[t.Priority] = virtual
+	q.moveUp(t)
+	if last := q.tenants[t.tenantAt()]; last >= t.tag {
+		q.tenants[t.tenantAt()] = last - 1
+	}
+}
+
+// moveUp has each later turn of a tenant at a priority take the place of the one
+// before it, the first that of one that is gone.
+func (q *turnQueue) moveUp(gone *Turn) {
+	theirs := q.spare[:0]
+	n := 0 // of all others
+	for _, t := range q.turns {
+		if t.tenantAt() != gone.tenantAt() || !t.Since.IsZero() {
+			q.turns[n] = t
+			n++
+			continue
+		}
+		if t.tag > gone.tag {
+			t.tag--
+		}
+		theirs = append(theirs, t)
+	}
+	// Both are in order: from the end on, the later one goes last.
+	i := len(theirs) - 1
+	for at := len(q.turns) - 1; i >= 0; at-- {
+		if n > 0 && goesBefore(theirs[i], q.turns[n-1]) < 0 {
+			n--
+			q.turns[at] = q.turns[n]
+		} else {
+			q.turns[at] = theirs[i]
+			i--
 		}
 	}
-	if last := q.tenants[t.Tenant]; last >= t.tag {
-		q.tenants[t.Tenant] = last - 1
-	}
-	if moved {
-		heap.Init(&q.turns)
-	}
+	clear(theirs)
+	q.spare = theirs[:0]
 }
 
 func (q *turnQueue) remove(t *Turn) {
-	if t == q.first() {
-		q.virtual = max(q.virtual, t.tag)
+	at, _ := slices.BinarySearchFunc(q.turns, t, goesBefore)
+	if at == len(q.turns) || q.turns[at] != t {
+		at = slices.Index(q.turns, t) // behind its equals
 	}
-	heap.Remove(&q.turns, t.index)
+	if at == 0 || q.turns[at-1].Priority != t.Priority { // nobody was passed over for it
+		q.virtual[t.Priority] = max(q.virtual[t.Priority], t.tag)
+	}
+	q.turns = slices.Delete(q.turns, at, at+1)
 	t.queued = false
 	if len(q.turns) == 0 {
-		q.virtual = 0
+		clear(q.virtual)
 		clear(q.tenants)
 	}
 }
-
-// takeOut takes a turn out for a while, and putBack puts it back where it was.
-func (q *turnQueue) takeOut(t *Turn) { heap.Remove(&q.turns, t.index) }
-func (q *turnQueue) putBack(t *Turn) { heap.Push(&q.turns, t) }
 
 // overdue appends the turns that did not arrive after a time, the oldest first.
 func (q *turnQueue) overdue(late []*Turn, at time.Time) []*Turn {
@@ -107,36 +151,7 @@ func (q *turnQueue) longest(now time.Time) time.Duration {
 	return most
 }
 
-type turnHeap []*Turn
-
-func (h turnHeap) Len() int { return len(h) }
-
-func (h turnHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	switch {
-	case a.Priority != b.Priority:
-		return a.Priority < b.Priority
-	case a.tag != b.tag:
-		return a.tag < b.tag
-	}
-	return a.arrived.Before(b.arrived)
-}
-
-func (h turnHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *turnHeap) Push(x any) {
-	t := x.(*Turn)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-func (h *turnHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return t
+// goesBefore orders the queue.
+func goesBefore(a, b *Turn) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.tag, b.tag), a.arrived.Compare(b.arrived))
 }
