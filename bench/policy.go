@@ -24,7 +24,9 @@ type Policy struct {
 // Site is what a gateway stands in front of.
 type Site struct {
 	Endpoints []warmroute.Endpoint
-	// Base is what reaches the endpoints. It ignores a connection's settings.
+	// Base is what reaches the endpoints. It ignores a connection's settings. A
+	// gateway should pass the context of the client's request on to it: what comes
+	// back at the same moment is ordered by that, so that a run can be repeated.
 	Base http.RoundTripper
 	// MaxNumSeqs is the engines' --max-num-seqs.
 	MaxNumSeqs int
