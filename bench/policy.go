@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmroute/warmroute"
 	"github.com/warmroute/warmroute/balance"
+	"github.com/warmroute/warmroute/replica"
 )
 
 // Policy is one way to bring requests to replicas.
@@ -23,13 +24,17 @@ type Policy struct {
 // Site is what a gateway stands in front of.
 type Site struct {
 	Endpoints []warmroute.Endpoint
-	// Base is what reaches the endpoints. It ignores a connection's settings.
+	// Base is what reaches the endpoints. It ignores a connection's settings. A
+	// gateway should pass the context of the client's request on to it: what comes
+	// back at the same moment is ordered by that, so that a run can be repeated.
 	Base http.RoundTripper
 	// MaxNumSeqs is the engines' --max-num-seqs.
 	MaxNumSeqs int
 	// Random is the gateway's own source of chance, so that a run can be
 	// repeated.
 	Random *rand.Rand
+
+	order *order // nil outside of a simulation
 }
 
 // Gateway is what clients send through.
@@ -109,8 +114,8 @@ func Scorers(name string, scorers ...balance.WeightedScorer) Policy {
 	})
 }
 
-// jitter depends on the seed and the moment alone: the watches of several
-// endpoints that ask at the same moment do so in no order.
+// jitter depends on the seed and the moment alone: those of several endpoints that
+// ask at the same moment do so in no order.
 func jitter(seed uint64) func() float64 {
 	return func() float64 {
 		return rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))).Float64()
@@ -122,10 +127,15 @@ func jitter(seed uint64) func() float64 {
 // that.
 func Options(name string, options func() []warmroute.Option) Policy {
 	return Policy{Name: name, Connect: func(s Site) (Gateway, error) {
+		random := jitter(s.Random.Uint64())
 		opts := []warmroute.Option{
 			warmroute.WithMaxNumSeqs(s.MaxNumSeqs),
 			warmroute.WithScrapeClient(&http.Client{Transport: s.Base}),
-			warmroute.WithScrapeJitter(jitter(s.Random.Uint64())),
+			warmroute.WithScrapeJitter(random),
+			warmroute.WithBreaker(replica.BreakerConfig{Jitter: random}),
+		}
+		if s.order != nil {
+			opts = append(opts, warmroute.WithHooks(s.order))
 		}
 		if options != nil {
 			opts = append(opts, options()...)

@@ -1,14 +1,18 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/warmroute/warmroute/bench/report"
+	"github.com/warmroute/warmroute/internal/fakevllm"
 )
 
 const (
@@ -34,6 +38,7 @@ type simulation struct {
 	steps  []int // indices into w.Steps
 	stop   context.Context
 
+	order    *order
 	cluster  *cluster
 	gateways []Gateway
 	crowd    *crowd
@@ -42,6 +47,8 @@ type simulation struct {
 
 // run runs the steps. It must be called in a bubble.
 func (s *simulation) run() (err error) {
+	s.order = newOrder()
+	defer s.order.close()
 	if s.cluster, err = newCluster(s.w.Engines, s.seed); err != nil {
 		return err
 	}
@@ -56,8 +63,9 @@ func (s *simulation) run() (err error) {
 	s.crowd = &crowd{w: s.w, seed: s.seed, trip: roundTripTime, connect: s.connect}
 	for i := range s.w.Gateways {
 		g, err := s.policy.Connect(Site{
-			Endpoints: s.cluster.endpoints, Base: s.cluster,
+			Endpoints: s.cluster.endpoints, Base: &exit{s.order, strconv.Itoa(i), s.cluster},
 			MaxNumSeqs: s.w.Engines.MaxNumSeqs, Random: s.crowd.random(forGateway, i, 0),
+			order: s.order,
 		})
 		if err != nil {
 			return fmt.Errorf("bench: policy %q: %w", s.policy.Name, err)
@@ -78,7 +86,7 @@ func (s *simulation) run() (err error) {
 // connect makes the i-th client of a step.
 func (s *simulation) connect(i int) *client {
 	g := s.gateways[i%len(s.gateways)]
-	return &client{http: &http.Client{Transport: g.Transport}, url: "http://gateway", model: model, session: conversationHeader}
+	return &client{http: &http.Client{Transport: &entrance{s.order, g.Transport}}, url: "http://gateway", model: model, session: conversationHeader}
 }
 
 // step runs one step.
@@ -86,13 +94,13 @@ func (s *simulation) step(index int) (report.Row, error) {
 	sessions := s.w.Steps[index]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	counted := newSampler(s.cluster.replicas(), s.cluster.counts())
+	counted := newSampler(s.cluster.replicas(), s.counts())
 	st := newStep(ctx, s.w, 0)
 
 	var clients, others sync.WaitGroup
 	s.crowd.start(st, index, sessions, &clients)
 	s.outages(index, &others)
-	whole := st.observe(counted, s.cluster.counts, func() bool { return s.stop.Err() != nil })
+	whole := st.observe(counted, s.counts, func() bool { return s.stop.Err() != nil })
 	if !whole {
 		cancel()
 	}
@@ -106,6 +114,13 @@ func (s *simulation) step(index int) (report.Row, error) {
 	return st.row(s.policy.Name, sessions, counted, s.visits(st.began)), nil
 }
 
+// counts are the engines' counters as they are before anything is sent or
+// answered at the moment.
+func (s *simulation) counts() []replicaCounts {
+	s.order.pass(mark{})
+	return s.cluster.counts()
+}
+
 // outages stops and starts endpoints as the workload says.
 func (s *simulation) outages(index int, others *sync.WaitGroup) {
 	for _, o := range s.w.Outages {
@@ -114,8 +129,10 @@ func (s *simulation) outages(index int, others *sync.WaitGroup) {
 		}
 		others.Go(func() {
 			time.Sleep(o.From)
+			s.order.pass(mark{name: "outage"})
 			s.cluster.servers[o.Endpoint].Stop()
 			time.Sleep(o.To - o.From)
+			s.order.pass(mark{name: "outage"})
 			s.cluster.servers[o.Endpoint].Start()
 		})
 	}
@@ -125,7 +142,12 @@ func (s *simulation) outages(index int, others *sync.WaitGroup) {
 func (s *simulation) visits(since time.Time) []visit {
 	var all []visit
 	for i, server := range s.cluster.servers {
-		for _, r := range server.Log() {
+		log := server.Log()
+		// Several ranks may end a request at the same moment.
+		slices.SortStableFunc(log, func(a, b fakevllm.Run) int {
+			return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.Rank, b.Rank))
+		})
+		for _, r := range log {
 			if !r.Arrived.Before(since) {
 				all = append(all, visit{r.Session, r.Arrived, i*s.w.Engines.Ranks + r.Rank})
 			}
