@@ -188,6 +188,7 @@ func (a *Admission) occupy(t *Turn, r *Room, now time.Time) {
 	c := t.conv
 	t.room, t.began = r, now
 	a.sent++
+	r.unanswered++
 	r.lastSent = a.sent
 	if c.room != r {
 		a.demote(c)
@@ -215,6 +216,7 @@ func (a *Admission) FirstByte(t *Turn, now time.Time) {
 		return
 	}
 	t.answered = true
+	t.room.unanswered--
 	if !t.cold {
 		return
 	}
@@ -255,10 +257,11 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 	if r == nil || c == nil {
 		return
 	}
-	if t.cold && !t.answered {
+	if !t.answered {
+		t.answered = true
+		r.unanswered--
 		r.prefilled(t)
 	}
-	t.answered = true
 	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && max(s.Prompt, s.Completion) > most*c {
 		s.Known = false // no engine counts that, however much its capacity is misjudged
 	}

@@ -205,6 +205,13 @@ func check(t *testing.T, a *Admission, sent []*Turn) {
 			firm += c.footprint + c.beside
 			total += c.footprint + c.beside
 		}
+		unanswered := 0
+		for _, x := range sent {
+			if x.room == r && !x.answered {
+				unanswered++
+			}
+		}
+		require.Equal(t, unanswered, r.unanswered)
 		require.Equal(t, busy, r.busy)
 		require.Equal(t, turns, r.turns)
 		require.Equal(t, firm, r.firm)

@@ -35,6 +35,7 @@ type Room struct {
 	total      int          // footprints of all residents
 	served     int          // turns
 	prefilling []*Turn      // of new residents, without a first byte yet
+	unanswered int          // turns without a first byte, all of them
 	claimed    bool         // by a turn that waits: scratch
 	lastSent   uint64       // the number of its last turn, of all that were sent
 	load       float64      // when a place was last looked for: scratch
@@ -247,6 +248,9 @@ func (a *Admission) capacityOf(r *Room) int {
 	return least
 }
 
+// tells reports whether a replica's capacity is the engine's own figure.
+func (a *Admission) tells(r *Room) bool { return a.cfg.Capacity == 0 && r.exact }
+
 // limit is the number of tokens that residents may take up: a little more than
 // there is while next to nobody waits.
 func (a *Admission) limit(r *Room, now time.Time) float64 {
@@ -356,6 +360,11 @@ func (a *Admission) place(t *Turn, now time.Time) *Room {
 			best, bestLoad, bestSpace = r, load, space
 		}
 	}
+	if best == nil {
+		if r := a.placeYielding(t, last, now); r != nil {
+			return r
+		}
+	}
 	switch {
 	case best == nil && !a.gaps.pays && lastLoad <= leastLoad+1:
 		return last
@@ -443,11 +452,16 @@ func (a *Admission) feedBack(t *Turn, s Served, now time.Time) {
 	}
 	// A resident was promised its room, unless more was in flight here than the
 	// cache is believed to hold.
-	if !t.cold && !r.overAt.After(c.idleAt) && now.Sub(r.kappaAt) >= step {
-		r.found = 0
-		r.ceiling, r.ceilingAt = r.kappa-2*probe, now
-		r.kappa, r.kappaAt = max(least, min(r.kappa*0.95, r.ceiling)), now
+	if t.cold || r.overAt.After(c.idleAt) || now.Sub(r.kappaAt) < step {
+		return
 	}
+	r.found = 0
+	r.ceiling, r.ceilingAt = r.kappa-2*probe, now
+	kappa := 0.95 * r.kappa
+	if !a.tells(r) || r.Others >= 0.5 {
+		kappa = min(kappa, r.ceiling)
+	} // else it is as likely that the client has changed what it sent before
+	r.kappa, r.kappaAt = max(least, kappa), now
 }
 
 const (
@@ -459,7 +473,7 @@ const (
 // caches, up to where they last did not; in larger steps until they first do not.
 func (a *Admission) tryMore(r *Room, now time.Time) {
 	const enough = 5 // residents' turns
-	if a.cfg.Capacity == 0 && r.exact || r.found < enough {
+	if a.tells(r) || r.found < enough {
 		return
 	}
 	step := probe

@@ -107,6 +107,7 @@ func TestOverloadElsewhere(t *testing.T) {
 	}{
 		{"1 s between turns", with(think(time.Second)), bench.Residents()},
 		{"5 s between turns", with(think(5 * time.Second)), bench.Residents()},
+		{"10 s between turns", with(think(10 * time.Second)), bench.Residents()},
 		{"20 s between turns", with(think(20 * time.Second)), bench.Residents()},
 		{"capacity taken for 0.7 of it", with(func(*bench.Workload) {}), capacity(kv * 7 / 10)},
 		{"capacity taken for twice it", with(func(*bench.Workload) {}), capacity(2 * kv)},

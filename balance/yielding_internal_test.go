@@ -1,0 +1,143 @@
+package balance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// paused is an Admission with a room that a conversation of 9,000 tokens fills which
+// has paused for nine seconds, as long as computing it again takes, and another that
+// waits for it. Conversations are known to pause for half a minute.
+func paused(t *testing.T, cfg AdmissionConfig) *contested {
+	t.Helper()
+	a, err := NewAdmission(cfg)
+	require.NoError(t, err)
+	g := &contested{Admission: a, t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), room: a.Join()}
+	g.room.SetCapacity(10_000, true)
+	for range knownAfter {
+		x := g.arrive(0, 100)
+		require.Same(t, x, a.Admit(g.now))
+		g.finish(x)
+	}
+	a.rate = 1000
+	for range 20 {
+		a.gaps.add(30 * time.Second)
+	}
+	a.gaps.derive(100)
+	require.Greater(t, a.gaps.hold, 30*time.Second)
+	x := g.arrive(1, 9000)
+	require.Same(t, x, a.Admit(g.now))
+	g.finish(x)
+	g.waiting = g.arrive(2, 9000)
+	require.Nil(t, a.Admit(g.now))
+	g.now = g.now.Add(9100 * time.Millisecond)
+	return g
+}
+
+func TestAResidentThatPausesYieldsOnceThatCostsNoMoreThanKeepingIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(g *contested)
+		yields bool
+	}{
+		"as long as computing it again takes": {func(*contested) {}, true},
+		"not as long yet":                     {func(g *contested) { g.now = g.now.Add(-200 * time.Millisecond) }, false},
+		"a slower card":                       {func(g *contested) { g.rate = 900 }, false},
+		"another gateway's request is there":  {func(g *contested) { g.room.Others = 1 }, false},
+		"a prompt is computed there":          {func(g *contested) { require.NotNil(t, g.pass(g.arrive(0, 80))) }, false},
+		"its answer has begun": {func(g *contested) {
+			x := g.pass(g.arrive(0, 80))
+			g.FirstByte(x, g.now)
+		}, true},
+		"its answer has ended": {func(g *contested) { g.finish(g.pass(g.arrive(0, 80))) }, true},
+		"it failed": {func(g *contested) {
+			g.Finish(g.pass(g.arrive(0, 80)), Served{Failed: true}, g.now)
+		}, true},
+		"one that is there already has it": {func(g *contested) {
+			x := g.arrive(1, 9100)
+			require.Same(t, g.room, x.Room())
+			g.FirstByte(x, g.now)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := paused(t, AdmissionConfig{})
+			tc.change(g)
+			if !tc.yields {
+				require.Nil(t, g.Admit(g.now))
+				require.LessOrEqual(t, g.Wake().Sub(g.now), soon, "it is looked at again")
+				return
+			}
+			require.Same(t, g.waiting, g.Admit(g.now))
+			require.Same(t, g.room, g.waiting.Room())
+			g.finish(g.waiting)
+			require.True(t, g.conversations[1] == nil || g.conversations[1].room == nil, "the engine has evicted it")
+		})
+	}
+}
+
+// pass sends a turn that goes at once, ahead of the one that waits.
+func (g *contested) pass(x *Turn) *Turn {
+	g.Cancel(x)
+	x.Home = g.room
+	g.Pass(x, g.room, g.now)
+	return x
+}
+
+func TestAPickerChoosesAmongThoseThatYield(t *testing.T) {
+	var asked [][]*Room
+	g := paused(t, AdmissionConfig{Choose: func(_ *Turn, rooms []*Room, _ time.Time) *Room {
+		asked = append(asked, append([]*Room(nil), rooms...))
+		return rooms[len(rooms)-1]
+	}})
+	asked = nil
+	require.Same(t, g.waiting, g.Admit(g.now))
+	assert.Equal(t, [][]*Room{{g.room}}, asked)
+}
+
+func TestOfThoseThatYieldTheLeastLoadedIsTaken(t *testing.T) {
+	g := paused(t, AdmissionConfig{})
+	other := g.Join()
+	other.SetCapacity(10_000, true)
+	x := g.arrive(3, 9000)
+	x.Avoid = []*Room{g.room}
+	require.Same(t, g.waiting, g.Admit(g.now), "there is an empty one")
+	require.Same(t, other, g.waiting.Room())
+	g.FirstByte(g.waiting, g.now)
+	x.Avoid = nil
+	require.Same(t, x, g.Admit(g.now))
+	require.Same(t, g.room, x.Room())
+}
+
+// An engine's own figure of its capacity is not doubted as readily as a guess is:
+// clients change their contexts.
+func TestWhatAnEngineTellsIsLowered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		capacity int
+		exact    bool
+		others   float64
+		kappa    float64
+	}{
+		"by the engine's own figure":       {0, true, 0, 0.95},
+		"one derived from something else":  {0, false, 0, 0.9},
+		"another gateway takes some of it": {0, true, 0.5, 0.9},
+		"the user's":                       {10_000, true, 0, 0.9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := NewAdmission(AdmissionConfig{Capacity: tc.capacity})
+			require.NoError(t, err)
+			g := &contested{Admission: a, t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), room: a.Join()}
+			g.room.SetCapacity(10_000, tc.exact)
+			g.room.Others = tc.others
+			x := g.arrive(1, 4000)
+			require.Same(t, x, a.Admit(g.now))
+			g.finish(x)
+			g.now = g.now.Add(time.Minute)
+			x = g.arrive(1, 4100)
+			require.Same(t, g.room, x.Room(), "it goes home")
+			g.Finish(x, Served{Prompt: 4100, Completion: 10, Known: true, Measured: true}, g.now)
+			assert.InDelta(t, tc.kappa, g.room.kappa, 1e-9)
+		})
+	}
+}
