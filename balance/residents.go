@@ -248,9 +248,6 @@ func (a *Admission) capacityOf(r *Room) int {
 	return least
 }
 
-// tells reports whether a replica's capacity is the engine's own figure.
-func (a *Admission) tells(r *Room) bool { return a.cfg.Capacity == 0 && r.exact }
-
 // limit is the number of tokens that residents may take up: a little more than
 // there is while next to nobody waits.
 func (a *Admission) limit(r *Room, now time.Time) float64 {
@@ -458,9 +455,9 @@ func (a *Admission) feedBack(t *Turn, s Served, now time.Time) {
 	r.found = 0
 	r.ceiling, r.ceilingAt = r.kappa-2*probe, now
 	kappa := 0.95 * r.kappa
-	if !a.tells(r) || r.Others >= 0.5 {
-		kappa = min(kappa, r.ceiling)
-	} // else it is as likely that the client has changed what it sent before
+	if r.kappa > 1 {
+		kappa = min(kappa, r.ceiling) // what was tried was too much
+	} // else the client may as well have changed what it sent before
 	r.kappa, r.kappaAt = max(least, kappa), now
 }
 
@@ -473,7 +470,7 @@ const (
 // caches, up to where they last did not; in larger steps until they first do not.
 func (a *Admission) tryMore(r *Room, now time.Time) {
 	const enough = 5 // residents' turns
-	if a.tells(r) || r.found < enough {
+	if a.cfg.Capacity == 0 && r.exact || r.found < enough {
 		return
 	}
 	step := probe

@@ -3,10 +3,12 @@ package realvllm_test
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http/httptest"
 	"net/http/httputil"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +26,7 @@ var (
 	overload = flag.Duration("overload", 0, "how long a `step` of TestOverload lasts; without it the test does not run")
 	sessions = flag.String("sessions", "2,4,8,12,16", "conversations at a time in the steps of TestOverload")
 	runs     = flag.Int("runs", 1, "runs of TestOverload, interleaved")
+	only     = flag.String("targets", "", "the targets of TestOverload, all if empty: engine's own, affinity, residents, to the end")
 )
 
 // smallWorkload is of conversations of which some eight fit an engine of two ranks
@@ -84,6 +87,11 @@ func TestOverload(t *testing.T) {
 		{Name: "residents", URLs: []string{gateway(seqs)}},
 		{Name: "to the end", URLs: []string{gateway(seqs, warmroute.WithTurnover(0))}},
 	}
+	if *only != "" {
+		names := strings.Split(*only, ",")
+		targets = slices.DeleteFunc(targets, func(t bench.Target) bool { return !slices.Contains(names, t.Name) })
+		require.Len(t, targets, len(names), "targets %q", *only)
+	}
 	w := smallWorkload(*overload)
 	live := bench.Live{Metrics: []string{e.url}, Model: e.model, IgnoreEOS: true, Drain: 5 * time.Minute}
 
@@ -107,4 +115,45 @@ func TestOverload(t *testing.T) {
 		}
 	}
 	require.NoError(t, table.WriteText(os.Stdout))
+	if *runs > 1 {
+		means(&table)
+	}
+}
+
+// means prints what the runs of a target have in common, and from where to where
+// their output and their mean go.
+func means(table *report.Table) {
+	type group struct {
+		sessions int
+		target   string
+	}
+	var groups []group
+	rows := map[group][]report.Row{}
+	for _, r := range table.Rows {
+		g := group{r.Sessions, r.Policy}
+		if rows[g] == nil {
+			groups = append(groups, g)
+		}
+		rows[g] = append(rows[g], r)
+	}
+	fmt.Println("\nsessions  target         runs   tok/min (least to most)     TTFB mean (least to most)     p50    p95   cached   completion p50")
+	for _, g := range groups {
+		of := func(value func(r *report.Row) report.Value) (mean, least, most float64) {
+			least = math.Inf(1)
+			for _, r := range rows[g] {
+				v := float64(value(&r))
+				mean += v / float64(len(rows[g]))
+				least, most = min(least, v), max(most, v)
+			}
+			return mean, least, most
+		}
+		output, outputLeast, outputMost := of(func(r *report.Row) report.Value { return r.OutputPerMinute })
+		ttfb, ttfbLeast, ttfbMost := of(func(r *report.Row) report.Value { return r.TTFB.Mean })
+		p50, _, _ := of(func(r *report.Row) report.Value { return r.TTFB.P50 })
+		p95, _, _ := of(func(r *report.Row) report.Value { return r.TTFB.P95 })
+		cached, _, _ := of(func(r *report.Row) report.Value { return r.CachedShare })
+		completion, _, _ := of(func(r *report.Row) report.Value { return r.Completion.P50 })
+		fmt.Printf("%8d  %-13s  %4d   %7.0f (%5.0f to %5.0f)   %11.2f (%5.2f to %5.2f)   %5.2f  %5.2f   %4.1f %%   %14.1f\n",
+			g.sessions, g.target, len(rows[g]), output, outputLeast, outputMost, ttfb, ttfbLeast, ttfbMost, p50, p95, 100*cached, completion)
+	}
 }
