@@ -91,7 +91,7 @@ func (l load) placed(ctx context.Context, p Policy, seed uint64) (placements, er
 	var servers []*fakevllm.Server
 	connect := p.Connect
 	p.Connect = func(s Site) (Gateway, error) {
-		servers = s.Base.(*cluster).servers
+		servers = s.Base.(*exit).base.(*cluster).servers
 		g, err := connect(s)
 		team.base, g.Transport = g.Transport, team
 		return g, err
