@@ -124,6 +124,39 @@ func TestAHomeOutlivesBeingPushedOut(t *testing.T) {
 	})
 }
 
+// TestWhatWaitedForOneThatIsPushedOutGoes has there be room for a turn that may not
+// overtake one that is pushed out for a third.
+func TestWhatWaitedForOneThatIsPushedOutGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := tight(t, at("http://a", "http://b"), warmroute.WithMaxQueue(3))
+		first := route(t, r, large("first"))
+		small := warmroute.Request{Session: "small", PromptTokens: 300, MaxTokens: 10, Tried: []*warmroute.Replica{first.Replica()}}
+		second := route(t, r, small)
+		onFirst := func(tenant, session string) warmroute.Request {
+			req := of(tenant, session)
+			req.Tried = []*warmroute.Replica{second.Replica()}
+			return req
+		}
+		onSecond := of("many", "2")
+		onSecond.Tried = small.Tried
+		one, two := begin(t.Context(), t, r, onFirst("many", "1")), begin(t.Context(), t, r, onSecond)
+		time.Sleep(10 * time.Second) // by then each has its replica kept for it
+		small.Session, small.Priority = "later", 1
+		later := begin(t.Context(), t, r, small)
+		require.True(t, one.waits() && two.waits() && later.waits())
+		few := begin(t.Context(), t, r, onFirst("few", "few"))
+		require.ErrorIs(t, two.failed(), warmroute.ErrOverloaded)
+		serve(later.went(), 0)
+		serve(second, 0)
+		serve(first, 0)
+		for _, w := range []*routing{one, few} {
+			time.Sleep(time.Second)
+			serve(w.went(), 0)
+		}
+		idleAgain(t, r)
+	})
+}
+
 // TestWhatDoesNotWaitPushesNobodyOut has turns come to a full queue that go at
 // once, or are not to wait.
 func TestWhatDoesNotWaitPushesNobodyOut(t *testing.T) {
