@@ -81,13 +81,7 @@ func TestATenantThatFillsTheQueueMakesWay(t *testing.T) {
 		serve(route(t, r, of("many", "3")), 0) // it may come again
 		idleAgain(t, r)
 		time.Sleep(2 * time.Minute)
-		go func() { // the sessions expire: none is in use
-			if err := r.Run(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}()
-		time.Sleep(5 * time.Second)
-		assert.Zero(t, r.Stats().Pools[0].Sessions)
+		noSessionInUse(t, r)
 	})
 }
 
