@@ -23,8 +23,9 @@ var (
 	ErrClientRank = errors.New("data-parallel rank refused")
 
 	// ErrOverloaded is wrapped by the error of a request that would have to wait
-	// for room in a prefix cache and cannot: too many wait already
-	// ([WithMaxQueue]), or it was not to wait ([Router.TryRoute]). Try again later.
+	// for room in a prefix cache and cannot: too many wait already, or it waited
+	// and made way for another tenant's where too many do ([WithMaxQueue]), or it
+	// was not to wait ([Router.TryRoute]). Try again later.
 	ErrOverloaded = errors.New("overloaded")
 
 	// ErrClosed is returned by a router that has been closed.

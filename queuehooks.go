@@ -50,11 +50,12 @@ type DequeueReason string
 
 // The ways out of the queue. After the first three the request is routed.
 const (
-	DequeueAdmitted  DequeueReason = "admitted"  // there is room for it
-	DequeueMaxWait   DequeueReason = "max_wait"  // it waited as long as it may ([WithMaxWait])
-	DequeueReleased  DequeueReason = "released"  // waiting is of no use: affinity was switched off, or no replica takes turns
-	DequeueCancelled DequeueReason = "cancelled" // the caller gave up
-	DequeueClosed    DequeueReason = "closed"    // the router was closed
+	DequeueAdmitted  DequeueReason = "admitted"   // there is room for it
+	DequeueMaxWait   DequeueReason = "max_wait"   // it waited as long as it may ([WithMaxWait])
+	DequeueReleased  DequeueReason = "released"   // waiting is of no use: affinity was switched off, or no replica takes turns
+	DequeuePushedOut DequeueReason = "pushed_out" // it made way for a turn of another tenant: the queue is full ([WithMaxQueue])
+	DequeueCancelled DequeueReason = "cancelled"  // the caller gave up
+	DequeueClosed    DequeueReason = "closed"     // the router was closed
 )
 
 // RefuseEvent is a request that is sent nowhere.

@@ -257,13 +257,7 @@ func TestAPanickingQueueHookKeepsNoPlace(t *testing.T) {
 				require.NoError(t, err, "the room is free")
 				serve(lease, 0)
 				time.Sleep(2 * time.Minute)
-				go func() { // the sessions expire: none is in use
-					if err := r.Run(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}()
-				time.Sleep(5 * time.Second)
-				assert.Zero(t, r.Stats().Pools[0].Sessions)
+				noSessionInUse(t, r)
 			})
 		})
 	}

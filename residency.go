@@ -107,7 +107,12 @@ func WithMaxWait(d time.Duration) PoolOption {
 }
 
 // WithMaxQueue sets how many turns of a pool may wait for room; a further one is
-// refused with [ErrOverloaded]. Default [balance.DefaultMaxQueue].
+// refused with [ErrOverloaded]. No tenant can fill the queue against the others
+// ([WithTenant]): where one has at least two turns more in it than that of the
+// turn that comes, the last turn of the one with the most is pushed out and
+// refused in its stead ([DequeuePushedOut]). That is never one that was sent
+// before and waits to be sent again, nor one that is more urgent than the turn
+// that comes ([Request.Priority]). Default [balance.DefaultMaxQueue].
 func WithMaxQueue(turns int) PoolOption {
 	return poolOption(func(c *poolConfig) {
 		if err := positive("max queue", int64(turns)); err != nil {
@@ -120,7 +125,9 @@ func WithMaxQueue(turns int) PoolOption {
 
 // WithTenant has those who wait for room be served in turn by tenant, the
 // longest waiting turn of each: one user's hundred conversations do not keep
-// another's two waiting. The function finds the tenant of a request as a KeyFunc
+// another's two waiting, nor have them refused by filling the queue
+// ([WithMaxQueue]). Clients must not be able to make tenants up, or those who do
+// go before and push out the others; requests of none are one tenant's. The function finds the tenant of a request as a KeyFunc
 // finds its session: affinity.Header("Authorization") is one by API key. It sets
 // [Request.Tenant] for requests that come through the transport. By default all
 // are one tenant's.

@@ -47,10 +47,14 @@ type RetryPolicy struct {
 	// made at once, and one every ten seconds whatever the requests are. Default 0.1.
 	Budget float64
 	// Backoff is the pause before the first of such attempts; before each further one
-	// it is twice as long, 5 seconds at the most. A random half of each pause
-	// is left out. An attempt is not made if the request's deadline comes before it.
+	// it is twice as long, 5 seconds at the most, each less what Jitter takes
+	// off. An attempt is not made if the request's deadline comes before it.
 	// Default 25 ms.
 	Backoff time.Duration
+	// Jitter gives the numbers, 0 to 1, by which a pause is made up to a half shorter,
+	// so that the requests of an engine that failed do not all come again at once. It
+	// must be safe for concurrent use. Default math/rand/v2.Float64.
+	Jitter func() float64
 }
 
 const (
@@ -79,6 +83,9 @@ func WithRetry(policy RetryPolicy) Option {
 		}
 		if policy.Backoff == 0 {
 			policy.Backoff = DefaultRetryBackoff
+		}
+		if policy.Jitter == nil {
+			policy.Jitter = rand.Float64
 		}
 		c.retry = policy
 	})
@@ -160,7 +167,7 @@ func (p RetryPolicy) pause(n int) time.Duration {
 	for ; n > 0 && d < maxBackoff; n-- {
 		d = min(maxBackoff, 2*d)
 	}
-	return d - time.Duration(rand.Float64()*float64(d)/2)
+	return d - time.Duration(min(max(0, p.Jitter()), 1)*float64(d)/2)
 }
 
 // replays decides whether a request that was sent is sent again, and if so pays

@@ -301,6 +301,29 @@ func TestRetriesWaitWithinTheDeadline(t *testing.T) {
 	})
 }
 
+// TestRetryJitter has three attempts at engines that fail, with pauses of one and
+// two seconds less what is left out of them.
+func TestRetryJitter(t *testing.T) {
+	for jitter, want := range map[float64]time.Duration{
+		0: 3 * time.Second, 0.5: 2250 * time.Millisecond, 1: 1500 * time.Millisecond, 7: 1500 * time.Millisecond, -1: 3 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			base := &fleet{}
+			for _, host := range []string{"a", "b", "c"} {
+				base.set(host, status(503))
+			}
+			router := newRouter(t, at("http://a", "http://b", "http://c"), warmroute.WithRetry(warmroute.RetryPolicy{
+				RetrySent: true, MaxAttempts: 3, Backoff: time.Second, Jitter: func() float64 { return jitter },
+			}))
+			start := time.Now()
+			_, err := ask(t, router.Transport(base), "")
+			require.NoError(t, err)
+			assert.Equal(t, want, time.Since(start), "jitter %v", jitter)
+			assert.Len(t, base.sent(), 3)
+		})
+	}
+}
+
 func TestRetryPolicyIsRefused(t *testing.T) {
 	for field, p := range map[string]warmroute.RetryPolicy{
 		"retry attempts": {MaxAttempts: -1}, "retry budget": {Budget: 1.5}, "retry backoff": {Backoff: -1},

@@ -63,7 +63,8 @@ type QueueStats struct {
 	MaxWaiting int     `json:"max_waiting"`
 	Longest    float64 `json:"longest_wait_s"`
 	MaxWait    float64 `json:"max_wait_s"`
-	// Overloaded counts turns that were refused with [ErrOverloaded].
+	// Overloaded counts turns that were refused with [ErrOverloaded], those that
+	// were pushed out of the queue ([WithMaxQueue]) among them.
 	Overloaded uint64 `json:"overloaded"`
 	// Waits is, in seconds, how long turns have waited, those that did not
 	// included. It is not in the JSON.

@@ -34,7 +34,8 @@ type waiter struct {
 	sent     time.Time     // when member was set
 	waiting  bool
 	released bool          // it is to be routed without admission
-	ready    chan struct{} // of one: that member is set or the turn released, if waiting
+	out      bool          // it was pushed out of the queue
+	ready    chan struct{} // of one: that member is set, or the turn released or out, if waiting
 }
 
 // reset makes it ready for another turn.
@@ -145,8 +146,7 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		p.avoidSlow(a, now)
 	}
 	if !p.admission.Arrive(&a.Turn, now) {
-		p.admission.overloaded.Add(1)
-		return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
+		return p.tooMany()
 	}
 	switch {
 	case a.Room() == nil:
@@ -158,6 +158,9 @@ func (p *pool) arrive(req *Request, w *pick, home *member, a *waiter, now time.T
 		}
 		if a.member == nil && !a.released && !p.admission.Takes(a.Avoid) {
 			p.release(&a.Turn) // its home is not to be had, nor is another
+		}
+		if !req.try {
+			p.pushOut(a, now)
 		}
 	case home != nil && home.room == a.Room():
 		p.begin(a, home, now)
@@ -221,6 +224,8 @@ func (p *pool) wait(ctx context.Context, a *waiter) (reason DequeueReason, err e
 		switch {
 		case a.released:
 			return DequeueReleased, errReleased
+		case a.out:
+			return DequeuePushedOut, p.tooMany()
 		case a.Waited(a.sent) >= p.admission.cfg.MaxWait:
 			return DequeueMaxWait, nil
 		}
@@ -251,7 +256,7 @@ func (p *pool) takeBack(a *waiter, err error) error {
 	default: // it was sent at the same time
 		<-a.ready
 		switch {
-		case a.released:
+		case a.released, a.out:
 		case errors.Is(err, errReleased):
 			return nil
 		default:
@@ -325,6 +330,26 @@ func (p *pool) release(t *balance.Turn) {
 	p.admission.Release(t)
 	a.released = true
 	a.wake()
+}
+
+// pushOut refuses the turn, if any, that has to make way for one that is to wait.
+// The pool's lock is held.
+func (p *pool) pushOut(a *waiter, now time.Time) {
+	t := p.admission.PushOut(&a.Turn)
+	if t == nil {
+		return
+	}
+	gone := &t.Owner.(*ticket).waiter
+	gone.out = true
+	gone.wake()
+	p.pump(now) // others may have waited for it to go first
+}
+
+// tooMany counts and returns the refusal of a turn for which the queue is too
+// long.
+func (p *pool) tooMany() error {
+	p.admission.overloaded.Add(1)
+	return fmt.Errorf("%w: %d wait already", ErrOverloaded, p.admission.cfg.MaxQueue)
 }
 
 // wake wakes a turn's caller if it waits. The pool's lock is held.

@@ -100,3 +100,38 @@ func TestATurnAtItsBoundHasHadItsTenantsTurn(t *testing.T) {
 		require.NoError(t, r.Close())
 	}
 }
+
+// TestATurnThatIsPushedOutAsItsCallerLeaves has a turn be taken back that has been
+// pushed out of the queue at the same time: nothing was sent that is to be undone.
+func TestATurnThatIsPushedOutAsItsCallerLeaves(t *testing.T) {
+	for _, err := range []error{errReleased, errGivenUp, ErrClosed} {
+		r, e := New([]Endpoint{{URL: "http://a"}}, WithResidency(10_000), WithMaxQueue(2))
+		require.NoError(t, e)
+		p := r.pools.Load().order[0]
+		m := (*p.members.Load())[0]
+		m.room.Open = false
+		now := time.Now()
+		var last *waiter
+		for i, tenant := range []uint64{1, 1, 2} {
+			tk := new(ticket)
+			a := &tk.waiter
+			a.Turn = balance.Turn{Owner: tk, Tenant: tenant}
+			require.True(t, p.admission.Arrive(&a.Turn, now.Add(time.Duration(i))))
+			p.mu.Lock()
+			p.pushOut(a, now)
+			p.mu.Unlock()
+			a.waiting, a.ready = true, make(chan struct{}, 1)
+			if i == 1 {
+				last = a
+			}
+		}
+		require.True(t, last.out)
+		require.False(t, last.waiting)
+		require.Equal(t, err, p.takeBack(last, err), "it goes on, or has that answer")
+		assert.Empty(t, last.ready)
+		assert.Zero(t, m.InFlight())
+		assert.Equal(t, 2, p.admission.Waiting())
+		assert.Zero(t, p.admission.overloaded.Load(), "it is not refused for that")
+		require.NoError(t, r.Close())
+	}
+}

@@ -105,6 +105,19 @@ func idleAgain(t *testing.T, r *warmroute.Router) {
 	assert.Zero(t, queue(r).Longest)
 }
 
+// noSessionInUse runs the router and checks that its sessions, whose time is over,
+// are given up: one that a request holds would not be.
+func noSessionInUse(t *testing.T, r *warmroute.Router) {
+	t.Helper()
+	go func() {
+		if err := r.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	time.Sleep(5 * time.Second)
+	assert.Zero(t, r.Stats().Pools[0].Sessions)
+}
+
 func TestResidentTurnsGoHomeWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := tight(t, at("http://a", "http://b"))

@@ -106,8 +106,9 @@ const (
 func (a *Admission) Config() AdmissionConfig { return a.cfg }
 
 // Arrive takes a turn in. It either goes at once, to [Turn.Room], or waits until
-// [Admission.Admit] returns it. It is refused, and false returned, if too many
-// wait already.
+// [Admission.Admit] returns it. It is refused, and false returned, if as many as
+// may wait do already, unless another tenant's turn has to make way for it: see
+// [Admission.PushOut].
 func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 	t.arrived = now
 	if !t.Since.IsZero() && t.Since.Before(now) {
@@ -136,7 +137,7 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 			a.demote(c) // its room was taken while it paused
 		}
 	}
-	if a.queue.len() >= a.cfg.MaxQueue {
+	if n := a.queue.len(); n > a.cfg.MaxQueue || n == a.cfg.MaxQueue && a.queue.makesWay(t, a.queue.counts.of[t.Tenant]+1) == nil {
 		a.leave(t)
 		return false
 	}
@@ -365,6 +366,22 @@ func (a *Admission) Release(t *Turn) {
 		a.queue.remove(t)
 		a.leave(t)
 	}
+}
+
+// PushOut takes the turn out of the queue that has to make way for one that
+// waits, and returns it: it is refused like one that came too late. It is nil if
+// no more than [AdmissionConfig.MaxQueue] wait. Call it after [Admission.Arrive],
+// once [Admission.Admit] has returned nil, and Admit again after it: until then
+// one turn more than that may wait, and while it does every other is refused.
+func (a *Admission) PushOut(t *Turn) *Turn {
+	if !t.queued || a.queue.len() <= a.cfg.MaxQueue {
+		return nil
+	}
+	out := a.queue.makesWay(t, a.queue.counts.of[t.Tenant])
+	if out != nil {
+		a.Cancel(out)
+	}
+	return out
 }
 
 // Queued returns the turns that wait, in their order. None may come or go until

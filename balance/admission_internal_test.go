@@ -13,9 +13,11 @@ import (
 // TestAdmissionAccounts does what a router may do, in any order, and has the
 // counters agree with the conversations all along and come back to nothing.
 func TestAdmissionAccounts(t *testing.T) {
+	pushed := 0
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		a, err := NewAdmission(AdmissionConfig{MaxQueue: 30, MaxWait: time.Minute})
+		most := 3 + 9*int(seed%4)
+		a, err := NewAdmission(AdmissionConfig{MaxQueue: most, MaxWait: time.Minute})
 		require.NoError(t, err)
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		rooms := []*Room{a.Join(), a.Join(), a.Join()}
@@ -55,10 +57,11 @@ func TestAdmissionAccounts(t *testing.T) {
 		}
 		for range 2000 {
 			now = now.Add(time.Duration(rnd.IntN(int(2 * time.Second))))
+			arrived := (*Turn)(nil)
 			switch op := rnd.IntN(20); {
 			case op < 8:
 				x := &Turn{
-					Session: uint64(rnd.IntN(40)), Tenant: uint64(rnd.IntN(3)), Priority: rnd.IntN(2), PromptTokens: 1 + rnd.IntN(8000),
+					Session: uint64(rnd.IntN(40)), Tenant: uint64(rnd.IntN(3) * rnd.IntN(2)), Priority: rnd.IntN(2), PromptTokens: 1 + rnd.IntN(8000),
 					Home: rooms[rnd.IntN(len(rooms))],
 				}
 				if rnd.IntN(10) == 0 {
@@ -75,6 +78,7 @@ func TestAdmissionAccounts(t *testing.T) {
 						waiting[x] = true
 					}
 				}
+				arrived = x
 			case op < 15 && len(sent) > 0:
 				finish(rnd.IntN(len(sent)))
 			case op == 15:
@@ -125,6 +129,13 @@ func TestAdmissionAccounts(t *testing.T) {
 				sent = append(sent, x)
 			}
 			pump()
+			if out := pushOut(t, a, arrived); out != nil {
+				require.True(t, waiting[out])
+				delete(waiting, out)
+				pushed++
+				pump()
+			}
+			require.LessOrEqual(t, a.Waiting(), most)
 			check(t, a, sent)
 		}
 		for x := range waiting {
@@ -148,6 +159,31 @@ func TestAdmissionAccounts(t *testing.T) {
 		require.Empty(t, a.ended)
 		require.Zero(t, a.Waiting())
 	}
+	require.Greater(t, pushed, 100)
+}
+
+// pushOut is what PushOut does for a turn that has come, nil if there is none,
+// having seen that it is right.
+func pushOut(t *testing.T, a *Admission, came *Turn) *Turn {
+	t.Helper()
+	if came == nil {
+		return nil
+	}
+	full := a.Waiting() > a.cfg.MaxQueue
+	before := map[uint64]int{}
+	for x := range a.Queued() {
+		before[x.Tenant]++
+	}
+	out := a.PushOut(came)
+	require.Equal(t, full, out != nil)
+	require.Nil(t, a.PushOut(came), "one alone")
+	if out != nil {
+		require.False(t, out.queued)
+		require.Zero(t, out.Since)
+		require.Greater(t, before[out.Tenant], before[came.Tenant], "its tenant had two more than the other before")
+		require.GreaterOrEqual(t, out.Priority, came.Priority)
+	}
+	return out
 }
 
 // nextOfAll is the turn that is to go next, found by trying every one.
@@ -170,9 +206,10 @@ func nextOfAll(a *Admission, now time.Time) *Turn {
 }
 
 // check compares each room's counters with its residents, of which those without
-// a key are known by the turns that were sent alone.
+// a key are known by the turns that were sent alone, and the queue's with its turns.
 func check(t *testing.T, a *Admission, sent []*Turn) {
 	t.Helper()
+	checkCounts(t, &a.queue)
 	for _, r := range a.rooms {
 		busy, firm, total, idle, turns := 0, 0, 0, 0, 0
 		seen := map[*conversation]bool{}

@@ -27,7 +27,11 @@ type AdmissionConfig struct {
 	// MaxWait is how long a turn waits at most; then it goes to the least loaded
 	// replica, room or none. Default [DefaultMaxWait].
 	MaxWait time.Duration
-	// MaxQueue is how many turns may wait. Default [DefaultMaxQueue].
+	// MaxQueue is how many turns may wait. A further one is refused, unless there is
+	// a tenant with at least two more in the queue than its own has: then the last
+	// turn of the tenant with the most is pushed out for it, if one is no more
+	// urgent by its Priority and was not sent before ([Turn].Since). Default
+	// [DefaultMaxQueue].
 	MaxQueue int
 	// Choose picks one of the rooms that a turn can go to, of which there is at
 	// least one; it must not keep the slice. It is not asked where the turn's

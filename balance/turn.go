@@ -4,11 +4,12 @@ import "time"
 
 // Turn is one request to an [Admission]: the exported fields are the caller's,
 // who sets them before [Admission.Arrive] and keeps the Turn until
-// [Admission.Finish] or [Admission.Cancel].
+// [Admission.Finish] or [Admission.Cancel], or until [Admission.PushOut] returns it.
 type Turn struct {
 	// Session is the hash of the conversation's key, 0 if it has none.
 	Session uint64
-	// Tenant is whose turn it is. Tenants that wait are served in turn.
+	// Tenant is whose turn it is. Tenants that wait are served in turn, and none can
+	// have the queue for itself ([AdmissionConfig].MaxQueue).
 	Tenant uint64
 	// Priority orders the queue before all else, lower first, as vLLM's does.
 	Priority int

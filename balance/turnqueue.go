@@ -15,6 +15,7 @@ type turnQueue struct {
 	spare   []*Turn              // scratch
 	virtual map[int]float64      // for each priority the tag of the last turn that left in its order
 	tenants map[tenantAt]float64 // the tag of each tenant's last turn that came; some are behind virtual
+	counts  tenantCounts
 }
 
 // tenantAt is a tenant at a priority: at each of them tenants have their turns.
@@ -48,6 +49,7 @@ func (q *turnQueue) push(t *Turn) {
 		t.tag = q.virtual[t.Priority] // it had its turn
 	}
 	t.queued = true
+	q.counts.add(t.Tenant)
 	at, _ := slices.BinarySearchFunc(q.turns, t, func(other, t *Turn) int {
 		return cmp.Or(goesBefore(other, t), -1) // behind its equals
 	})
@@ -125,10 +127,28 @@ func (q *turnQueue) remove(t *Turn) {
 	}
 	q.turns = slices.Delete(q.turns, at, at+1)
 	t.queued = false
+	q.counts.remove(t.Tenant)
 	if len(q.turns) == 0 {
 		clear(q.virtual)
 		clear(q.tenants)
 	}
+}
+
+// makesWay is the turn that is pushed out for one whose tenant has so many turns
+// with it: the last, of the tenant with the most, that is no more urgent and was
+// not sent before. Nil if no tenant that has more has one.
+func (q *turnQueue) makesWay(t *Turn, with int) *Turn {
+	if q.counts.most <= with {
+		return nil
+	}
+	var last *Turn
+	for i := len(q.turns) - 1; i >= 0 && q.turns[i].Priority >= t.Priority && with < q.counts.most; i-- {
+		x := q.turns[i]
+		if n := q.counts.of[x.Tenant]; n > with && x.Since.IsZero() {
+			last, with = x, n
+		}
+	}
+	return last
 }
 
 // overdue appends the turns that did not arrive after a time, the oldest first.

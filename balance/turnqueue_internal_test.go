@@ -61,6 +61,7 @@ func TestTheQueueStaysInOrder(t *testing.T) {
 				require.Same(t, q.turns[0], q.first())
 			}
 			require.Empty(t, q.spare)
+			checkCounts(t, &q)
 		}
 	}
 }

@@ -133,6 +133,7 @@ func Options(name string, options func() []warmroute.Option) Policy {
 			warmroute.WithScrapeClient(&http.Client{Transport: s.Base}),
 			warmroute.WithScrapeJitter(random),
 			warmroute.WithBreaker(replica.BreakerConfig{Jitter: random}),
+			warmroute.WithRetry(warmroute.RetryPolicy{Jitter: random}),
 		}
 		if s.order != nil {
 			opts = append(opts, warmroute.WithHooks(s.order))
