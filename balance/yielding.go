@@ -40,17 +40,18 @@ func (a *Admission) placeYielding(t *Turn, last *Room, now time.Time) *Room {
 	return least
 }
 
-// unyielding is what idle residents claim of a room that have paused for less than
-// computing their prefixes again takes, in tokens.
+// unyielding is what idle residents claim of a room that do not yield it, in
+// tokens. An engine evicts the longest idle first, so that none makes room as long
+// as one before it does not.
 func (a *Admission) unyielding(r *Room, now time.Time) (tokens float64) {
-	for c := r.idle.end; c != nil; c = c.prev {
+	yield := true
+	for c := r.idle.first; c != nil; c = c.next {
 		paused := now.Sub(c.idleAt)
-		returns := a.gaps.returns(paused)
-		if returns == 0 || paused >= a.gaps.hold {
-			break
+		if paused >= a.gaps.hold {
+			continue // its room is free
 		}
-		if paused.Seconds() < float64(c.footprint)/a.rate {
-			tokens += returns * float64(c.footprint)
+		if yield = yield && paused.Seconds() >= float64(c.footprint)/a.rate; !yield {
+			tokens += a.gaps.returns(paused) * float64(c.footprint)
 		}
 	}
 	return tokens

@@ -110,6 +110,30 @@ func TestOfThoseThatYieldTheLeastLoadedIsTaken(t *testing.T) {
 	require.Same(t, g.room, x.Room())
 }
 
+// An engine evicts the longest idle first: nobody behind it makes room before it
+// does.
+func TestWhoIsIdleForLessTimeYieldsLater(t *testing.T) {
+	g := paused(t, AdmissionConfig{})
+	g.Cancel(g.waiting)
+	g.finish(g.arrive(3, 500))
+	large, small := g.conversations[1], g.conversations[3]
+	g.now = g.now.Add(2 * time.Second)
+	for rate, want := range map[float64]int{
+		10_000: 0,
+		1000:   0,
+		800:    large.footprint + small.footprint, // the large one took longer than that to compute
+		100:    large.footprint + small.footprint,
+	} {
+		g.rate = rate
+		assert.InDelta(t, want, g.unyielding(g.room, g.now), 1, "%v tokens a second", rate)
+	}
+	g.rate = 800
+	g.now = g.now.Add(time.Second)
+	assert.Zero(t, g.unyielding(g.room, g.now), "both have paused for long enough")
+	g.finish(g.arrive(3, 600))
+	assert.InDelta(t, small.footprint, g.unyielding(g.room, g.now), 1, "the small one has just been served")
+}
+
 // What a resident does not find in the cache need not have been evicted: clients
 // change their contexts. What was promised beyond the capacity is another matter.
 func TestAPrefixThatIsNotFoundLowersTheCapacity(t *testing.T) {
