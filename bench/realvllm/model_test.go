@@ -18,7 +18,10 @@ import (
 //	go test ./bench/realvllm -run TestOverloadModel -v
 func TestOverloadModel(t *testing.T) {
 	w := smallWorkload(2 * time.Minute)
-	w.Steps, w.Cold, w.Seeds = []int{4, 8, 12, 16}, true, []uint64{1, 2, 3}
+	w.Steps, w.Cold, w.Seeds = []int{2, 4, 8, 12, 16}, true, []uint64{1, 2, 3, 4, 5, 6}
+	// From an answer's end until the engine has the next request: client, API server
+	// and tokenizer share two cores with the ranks.
+	w.Think = bench.Exponential(400 * time.Millisecond)
 	w.Engines = bench.Engines{
 		Name:  "two ranks on the CPU, fitted",
 		Ranks: 2, APIServers: 1, MaxNumSeqs: 32, KVTokens: 299 * 32, BlockSize: 32, BatchedTokens: 1024,
