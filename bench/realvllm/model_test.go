@@ -19,6 +19,9 @@ import (
 func TestOverloadModel(t *testing.T) {
 	w := smallWorkload(2 * time.Minute)
 	w.Steps, w.Cold, w.Seeds = []int{2, 4, 8, 12, 16}, true, []uint64{1, 2, 3, 4, 5, 6}
+	if !testing.Verbose() {
+		w.Steps, w.Seeds = []int{16}, []uint64{1, 2}
+	}
 	// From an answer's end until the engine has the next request: client, API server
 	// and tokenizer share two cores with the ranks.
 	w.Think = bench.Exponential(400 * time.Millisecond)
