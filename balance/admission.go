@@ -123,11 +123,7 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 		c = &conversation{key: t.Session}
 		a.conversations[t.Session] = c
 	}
-	a.goesOn(c, now.Sub(c.endedAt))
-	t.conv = c
-	c.turns++
-	// An engine refuses what is larger than its cache: the estimate is wrong.
-	t.footprint = min(a.sizes.footprint(c, t), max(a.largest(), leastFootprint))
+	a.takeIn(t, c, now)
 	if r := c.room; r != nil {
 		if a.mayStay(c, r, t) {
 			a.send(t, r, now)
@@ -143,6 +139,15 @@ func (a *Admission) Arrive(t *Turn, now time.Time) bool {
 	}
 	a.queue.push(t)
 	return true
+}
+
+// takeIn has a turn be one of a conversation's.
+func (a *Admission) takeIn(t *Turn, c *conversation, now time.Time) {
+	a.goesOn(c, now.Sub(c.endedAt))
+	t.conv = c
+	c.turns++
+	// An engine refuses what is larger than its cache: the estimate is wrong.
+	t.footprint = min(a.sizes.footprint(c, t), max(a.largest(), leastFootprint))
 }
 
 // mayStay reports whether a resident's turn can go home at once.
@@ -216,13 +221,17 @@ func (a *Admission) FirstByte(t *Turn, now time.Time) {
 	if t.room == nil || t.answered {
 		return
 	}
+	t.answers()
+	if t.cold {
+		t.prefill = now.Sub(t.began)
+	}
+}
+
+// answers has a turn's prompt be computed.
+func (t *Turn) answers() {
 	t.answered = true
 	t.room.unanswered--
-	if !t.cold {
-		return
-	}
 	t.room.prefilled(t)
-	t.prefill = now.Sub(t.began)
 }
 
 // learnRate takes in how long the prefill of a cold turn took that was served.
@@ -259,9 +268,7 @@ func (a *Admission) Finish(t *Turn, s Served, now time.Time) {
 		return
 	}
 	if !t.answered {
-		t.answered = true
-		r.unanswered--
-		r.prefilled(t)
+		t.answers()
 	}
 	if c := a.capacityOf(r); s.Prompt < 0 || s.Completion < 0 || s.Cached < 0 || s.Cached > s.Prompt || c > 0 && max(s.Prompt, s.Completion) > most*c {
 		s.Known = false // no engine counts that, however much its capacity is misjudged

@@ -16,9 +16,6 @@ func (a *Admission) Pass(t *Turn, r *Room, now time.Time) {
 			t.Home = r // it need not be new: what it finds cached may be its own
 		}
 	}
-	a.goesOn(c, now.Sub(c.endedAt))
-	t.conv = c
-	c.turns++
-	t.footprint = min(a.sizes.footprint(c, t), max(a.largest(), leastFootprint))
+	a.takeIn(t, c, now)
 	a.occupy(t, r, now)
 }
