@@ -168,6 +168,16 @@ func TestWhatComesBackIsNotShared(t *testing.T) {
 	assert.LessOrEqual(t, sent, 4, "fifteen thousand tokens each on sixty thousand")
 }
 
+// follow ends a turn and returns the one that is sent for it.
+func (g *gate) follow(running *balance.Turn) *balance.Turn {
+	g.t.Helper()
+	g.sent = nil
+	g.finish(running, 0)
+	g.pass(2 * time.Second)
+	require.Len(g.t, g.sent, 1)
+	return g.sent[0]
+}
+
 // TestUrgentTurnsCostOtherTenantsNothing has a tenant of many urgent turns, and two
 // that wait behind them: these have their turns one after another.
 func TestUrgentTurnsCostOtherTenantsNothing(t *testing.T) {
@@ -178,11 +188,7 @@ func TestUrgentTurnsCostOtherTenantsNothing(t *testing.T) {
 		g.come(&balance.Turn{Session: session, Tenant: tenant, Priority: priority, PromptTokens: 9000})
 	}
 	next := func() uint64 {
-		g.sent = nil
-		g.finish(running, 0)
-		g.pass(2 * time.Second)
-		require.Len(t, g.sent, 1)
-		running = g.sent[0]
+		running = g.follow(running)
 		return running.Session
 	}
 	for s := range uint64(4) {
@@ -210,11 +216,7 @@ func TestATenantThatComesLateIsNotServedFirstForLong(t *testing.T) {
 		return turn
 	}
 	next := func() uint64 {
-		g.sent = nil
-		g.finish(running, 0)
-		g.pass(2 * time.Second)
-		require.Len(t, g.sent, 1)
-		running = g.sent[0]
+		running = g.follow(running)
 		return running.Session
 	}
 	for s := range uint64(6) {
